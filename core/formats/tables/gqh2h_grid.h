@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ * gqh2h_grid.h - written by make_tables.py from gqh2h_grid.csv; sources there. */
+#ifndef OPREG_TABLE_GQH2H_GRID
+#define OPREG_TABLE_GQH2H_GRID
+
+#include "formats/format.h"
+
+OPREG_TABLE float gqh2h_grid[12][4] = {
+    {-0x1p0f, -0x1.99999ap-5f, 0x1.99999ap-5f, 0x1p0f},
+    {-0x1p0f, -0x1.00b4fp-4f, 0x1.00b4fp-4f, 0x1p0f},
+    {-0x1p0f, -0x1.41c4f6p-4f, 0x1.41c4f6p-4f, 0x1p0f},
+    {-0x1p0f, -0x1.93527ap-4f, 0x1.93527ap-4f, 0x1p0f},
+    {-0x1p0f, -0x1.f98b6cp-4f, 0x1.f98b6cp-4f, 0x1p0f},
+    {-0x1p0f, -0x1.3cd676p-3f, 0x1.3cd676p-3f, 0x1p0f},
+    {-0x1p0f, -0x1.8d23fep-3f, 0x1.8d23fep-3f, 0x1p0f},
+    {-0x1p0f, -0x1.f1cbdap-3f, 0x1.f1cbdap-3f, 0x1p0f},
+    {-0x1p0f, -0x1.37fb4ep-2f, 0x1.37fb4ep-2f, 0x1p0f},
+    {-0x1p0f, -0x1.870dc2p-2f, 0x1.870dc2p-2f, 0x1p0f},
+    {-0x1p0f, -0x1.ea2aaep-2f, 0x1.ea2aaep-2f, 0x1p0f},
+    {-0x1p0f, -0x1.333334p-1f, 0x1.333334p-1f, 0x1p0f},
+};
+
+#endif /* OPREG_TABLE_GQH2H_GRID */
