@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * f16.h - plain f16 weights. */
+#ifndef OPREG_FORMAT_F16_H
+#define OPREG_FORMAT_F16_H
+
+#include "formats/format.h"
+
+/* Weight i of a run of weights. */
+OPREG_FN float f16_value(const uint8_t *block, int i, const opreg_side *side) {
+    const uint8_t *p = block + 2 * i;
+    (void)side;
+    return f16_to_f32(load_u16(p));
+}
+
+OPREG_FN float f16_fold(const uint8_t *block, int part, const float *x, int count, float acc,
+                        const opreg_side *side) {
+    (void)part;
+    for (int i = 0; i < count; i++) {
+        acc = fmaf(f16_value(block, i, side), x[i], acc);
+    }
+    return acc;
+}
+
+#if !OPREG_ON_DEVICE
+OPREG_FN const char *f16_invalid(const uint8_t *block, const opreg_side *side) {
+    (void)side;
+    return (load_u16(block) & 0x7c00u) == 0x7c00u ? "weight is Inf or NaN" : NULL;
+}
+#endif
+
+#endif /* OPREG_FORMAT_F16_H */
