@@ -9,7 +9,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/opreg DESTINATION ${CMAKE_I
         FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/formats
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opreg
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "formats.h" EXCLUDE)
 if(EXISTS ${PROJECT_SOURCE_DIR}/core/canonical.h)
   install(FILES ${PROJECT_SOURCE_DIR}/core/canonical.h
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opreg)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Run by opreg_add_plugin: writes a manifest from the preprocessed list of kernels.
+cmake_minimum_required(VERSION 3.22)
 file(READ ${LISTING} listing)
 if(NOT listing MATCHES "opreg_manifest_abi ([0-9]+)u ([0-9]+)u")
   message(FATAL_ERROR "${LISTING}: no ABI version in it")

@@ -13,7 +13,8 @@
 #
 # Targets: opreg-NAME, the library libopreg-NAME.so with NAME.manifest beside it, installed together
 # into <libdir>/opreg; and opreg-NAME-static (not built unless something needs it), whose entry is
-# called opreg_NAME_entry, with _ for -, for opreg_add().
+# called opreg_NAME_entry, with _ for -, for opreg_add().  C sources see OPREG_PLUGIN_NAME,
+# OPREG_PLUGIN_ARCHS and OPREG_PLUGIN_BUILT_WITH, so that table and manifest agree.
 # Works inside the opreg sources and, after find_package(opreg), in a project of its own.
 
 set(OPREG_PLUGIN_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
@@ -64,6 +65,9 @@ function(opreg_add_plugin)
     set_target_properties(${library} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON
         C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
     target_include_directories(${library} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    target_compile_definitions(${library} PRIVATE
+        "OPREG_PLUGIN_NAME=\"${arg_NAME}\"" "OPREG_PLUGIN_ARCHS=\"${arg_ARCHS}\""
+        "OPREG_PLUGIN_BUILT_WITH=\"${arg_BUILT_WITH}\"")
     if(TARGET opreg_flags)
       target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:opreg_flags>)
     endif()
