@@ -37,8 +37,12 @@
 /* What column `column` of row `row` of a table is, as the csv would write it. */
 typedef long long (*table_cell)(int row, int column);
 
-static long long bits(float value) { return (long long)bits_of(value); }
-static long long byte(uint64_t word, int j) { return (long long)(word >> 8 * j & 255u); }
+static long long bits(float value) {
+    return (long long)bits_of(value);
+}
+static long long byte(uint64_t word, int j) {
+    return (long long)(word >> 8 * j & 255u);
+}
 
 #define CELL(name, expression)                                                                     \
     static long long cell_##name(int row, int column) {                                            \

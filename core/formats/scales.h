@@ -8,10 +8,14 @@
 
 /* Half of an unsigned e4m3 value, 7 bits, every code a number: 0x7F is 240.  With the code in an
  * f32's exponent and mantissa, one exact product serves normal and subnormal codes alike. */
-OPREG_FN float ue4m3_half_7bit(uint32_t code) { return float_of((code & 127u) << 20) * 0x1p+119f; }
+OPREG_FN float ue4m3_half_7bit(uint32_t code) {
+    return float_of((code & 127u) << 20) * 0x1p+119f;
+}
 
 /* ROCmFP and MIX: 0..0x7E, and 0 above (such bytes are refused before they get here). */
-OPREG_FN float ue4m3_half(uint32_t code) { return code > 0x7eu ? 0.0f : ue4m3_half_7bit(code); }
+OPREG_FN float ue4m3_half(uint32_t code) {
+    return code > 0x7eu ? 0.0f : ue4m3_half_7bit(code);
+}
 
 /* OPREG_DIALECT_NVFP4_HOST: bit 7 ignored, but for 0xFF, which is 240 while 0x7F is 0. */
 OPREG_FN float ue4m3_half_nvfp4_host(uint32_t code) {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * gqh3.h - 256 weights in 105 bytes: 3-bit codes into the level grid of the tensor, a ratio for
+ * each 16 weights. */
+#ifndef OPREG_FORMAT_GQH3_H
+#define OPREG_FORMAT_GQH3_H
+
+#include "formats/gqh.h"
+
+OPREG_FN int gqh3_code(const uint8_t *block, int j) {
+    int low = block[9 + (j >> 2)] >> 2 * (j & 3) & 3;
+    return low | (block[73 + (j >> 3)] >> (j & 7) & 1) << 2;
+}
+
+OPREG_FN float gqh3_value(const uint8_t *block, int i, const opreg_side *side) {
+    return side->levels[gqh3_code(block, i)] * gqh_scale(block, i >> 4, side);
+}
+
+OPREG_FN float gqh3_fold(const uint8_t *block, int part, const float *x, int count, float acc,
+                         const opreg_side *side) {
+    float sum = 0.0f;
+    for (int i = 0; i < count; i++) {
+        sum = fmaf(side->levels[gqh3_code(block, 8 * part + i)], x[i], sum);
+    }
+    return fmaf(gqh_scale(block, part >> 1, side), sum, acc);
+}
+
+#if !OPREG_ON_DEVICE
+OPREG_FN const char *gqh3_invalid(const uint8_t *block, const opreg_side *side) {
+    (void)side;
+    return gqh_invalid(block);
+}
+#endif
+
+#endif /* OPREG_FORMAT_GQH3_H */
