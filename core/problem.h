@@ -44,11 +44,17 @@ typedef enum field_kind {
     FIELD_F32
 } field_kind;
 
+typedef enum field_presence {
+    FIELD_DEFAULTED, /* has a default; a brief text leaves it out where it has that value           */
+    FIELD_REQUIRED,  /* a text must name it                                                         */
+    FIELD_SHOWN      /* has a default, and is printed all the same                                  */
+} field_presence;
+
 typedef struct problem_field {
     const char *name; /* key in texts                                                               */
     uint16_t offset;
     uint16_t kind;     /* field_kind                                                                */
-    uint32_t required; /* 1: a text must name it                                                    */
+    uint32_t presence; /* field_presence                                                            */
 } problem_field;
 
 typedef struct problem_op {
