@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "formats/formats.h"
 #include "problem.h"
 
 #define TRY(call)                                                                                  \
@@ -102,14 +103,10 @@ static opreg_status check_weight(const char *key, uint32_t format, uint32_t dial
 /* x: a float dtype, or the planes that the weight's format is dotted with. */
 static opreg_status check_x(uint32_t x, uint32_t format, int64_t k, int64_t x_stride) {
     if (x == OPREG_Q8_0 || x == OPREG_Q8_K) {
-        opreg_format_row row = {.struct_size = sizeof row};
-        if (format < OPREG_DTYPE_PLUGIN) {
-            TRY(opreg_format_by_id(format, &row));
-            if (row.act_dtype != x) {
-                return fail(OPREG_E_SHAPE, "x is %s planes, but %s weights are dotted with %s",
-                            opreg_dtype_name(x), opreg_dtype_name(format),
-                            opreg_dtype_name(row.act_dtype));
-            }
+        const format_info *info = format_by_id(format); /* null: a plugin's, which says itself */
+        if (info != NULL && info->act_dtype != x) {
+            return fail(OPREG_E_SHAPE, "x is %s planes, but %s weights are dotted with %s",
+                        opreg_dtype_name(x), info->name, opreg_dtype_name(info->act_dtype));
         }
         if (k % (x == OPREG_Q8_0 ? 32 : 256) != 0) {
             return fail(OPREG_E_SHAPE, "k %lld is not whole blocks of %s planes", (long long)k,

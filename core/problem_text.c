@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "formats/formats.h"
 #include "problem.h"
 
 #define MAX_FIELDS 32
@@ -406,10 +407,10 @@ static int parse_flags(const char *text, uint32_t *out) {
 
 static int parse_dtype(const char *text, uint32_t *out) {
     static const uint32_t others[] = {OPREG_F8_E4M3, OPREG_Q8_K};
-    opreg_format_row row = {.struct_size = sizeof row};
+    const format_info *info = format_by_name(text);
     int64_t id;
-    if (opreg_format_by_name(text, &row) == OPREG_OK) {
-        *out = row.format;
+    if (info != NULL) {
+        *out = info->id;
         return 1;
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
