@@ -191,9 +191,13 @@ typedef struct opreg_weight_desc {
     int64_t expert_stride; /* bytes from one expert to the next; 0: packed                          */
     opreg_buf data;   /* borrowed until the weight is destroyed; on the weight's device             */
     uint64_t slack_before, slack_after; /* bytes that may be read outside data                      */
-    const void *side; /* host memory, copied: this tensor's entry of the side-data wire (formats
-                       * page: MIX mode and codebooks per expert; GQH f32 tensor_scale and u8
-                       * grid_code, 5 bytes).  Null when the format has none                        */
+    /* Host memory, copied: the tensor's side data, as its entry of the wire in the model file has it
+     * (docs/formats.md).  Little-endian, no padding; null and 0 bytes where the format has none.
+     * GQH: f32 tensor_scale, u8 grid_code: 5 bytes, for all experts.  MIX, K levels a book (8 or 4),
+     * E experts: E mode bytes, then E * 2 * K bf16, book 0 first: E * 33 or E * 17 bytes; 8 levels
+     * also as E * 34 bytes, with E bytes of 0 after the modes; or one codebook for all experts: u8
+     * mode, 3 unread bytes, 2 * K bf16: 36 or 20 bytes. */
+    const void *side;
     uint64_t side_bytes;
     float tensor_scale; /* NVFP4: the result is multiplied by it.  0 means 1                        */
     uint32_t reserved;
