@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""What the built libraries and the command export, and how they are linked."""
+
+import re
+import subprocess
+import unittest
+
+from settings import BUILD, CC, NM, READELF, SANITIZE, BUILD_TYPE, SOURCE, run
+
+INCLUDE = SOURCE / "core" / "include" / "opreg"
+SHARED = BUILD / "lib" / "libopreg.so"
+STATIC = BUILD / "lib" / "libopreg.a"
+COMMAND = BUILD / "bin" / "opreg"
+
+
+def declared(header):
+    """Functions that a header declares with OPREG_API."""
+    text = run(CC, "-std=c11", "-E", "-P", "-DOPREG_API=@api@", INCLUDE / header,
+               "-I", INCLUDE.parent)
+    return set(re.findall(r"@api@[^;(]*?(\w+)\s*\(", text))
+
+
+def dynamic_symbols(path):
+    """Names that a library gives to the dynamic linker; version names left out."""
+    rows = run(NM, "-D", "--defined-only", path).splitlines()
+    return {row.split()[2].split("@")[0] for row in rows if row.split()[1] != "A"}
+
+
+def plugins():
+    return sorted(BUILD.glob("lib/opreg/libopreg-*.so")) + \
+        sorted(BUILD.glob("plugins/example/libopreg-*.so"))
+
+
+class Symbols(unittest.TestCase):
+    def test_the_shared_library_exports_what_the_headers_declare_and_no_more(self):
+        public = declared("opreg.h") | declared("opreg_plugin.h")
+        public.discard("opreg_plugin_entry")
+        self.assertGreater(len(public), 20)
+        self.assertEqual(dynamic_symbols(SHARED), public)
+
+    def test_the_static_library_keeps_its_internal_names_to_itself(self):
+        public = declared("opreg.h") | declared("opreg_plugin.h")
+        public.discard("opreg_plugin_entry")
+        rows = run(NM, "-g", "--defined-only", STATIC).splitlines()
+        names = {row.split()[2] for row in rows if len(row.split()) == 3}
+        if SANITIZE:
+            names = {name for name in names if not name.startswith(("__asan", "__odr", "__ubsan"))}
+        self.assertEqual(names, public)
+
+    def test_a_plugin_exports_its_entry_alone(self):
+        self.assertTrue(plugins())
+        for plugin in plugins():
+            with self.subTest(plugin=plugin.name):
+                self.assertEqual(dynamic_symbols(plugin), {"opreg_plugin_entry"})
+
+    def test_the_shared_library_has_its_soname_and_symbol_version(self):
+        dynamic = run(READELF, "-dW", SHARED)
+        self.assertRegex(dynamic, r"SONAME.*\[libopreg\.so\.0\]")
+        self.assertIn("OPREG_1.0", run(NM, "-D", "--defined-only", SHARED))
+
+    def test_no_plugin_needs_a_vendor_library(self):
+        for plugin in plugins():
+            with self.subTest(plugin=plugin.name):
+                needed = re.findall(r"NEEDED.*\[(.*?)\]", run(READELF, "-dW", plugin))
+                known = re.compile(r"(libc|libm|libpthread|libdl|ld-linux.*|libasan|libubsan|libtsan"
+                                   r"|libgcc_s)\.so\.\d+$|ld-linux")
+                self.assertEqual([name for name in needed if not known.match(name)], [])
+
+
+@unittest.skipIf(SANITIZE, "sanitizers replace these")
+class Hardening(unittest.TestCase):
+    def binaries(self):
+        paths = [SHARED, *plugins()]
+        if (BUILD / "CMakeCache.txt").read_text().find("OPREG_TOOLS:BOOL=ON") >= 0:
+            paths.append(COMMAND)
+        for path in paths:
+            with self.subTest(binary=path.name):
+                yield path
+
+    def test_the_stack_is_not_executable(self):
+        for path in self.binaries():
+            row = re.search(r"GNU_STACK.*", run(READELF, "-lW", path))
+            self.assertIsNotNone(row)
+            self.assertRegex(row.group(), r" RW +0x")
+
+    def test_no_segment_is_both_writable_and_executable(self):
+        for path in self.binaries():
+            loads = re.findall(r"LOAD.*", run(READELF, "-lW", path))
+            self.assertTrue(loads)
+            self.assertFalse([row for row in loads if "RWE" in row])
+
+    def test_relocations_are_bound_at_start_and_then_read_only(self):
+        for path in self.binaries():
+            self.assertIn("GNU_RELRO", run(READELF, "-lW", path))
+            self.assertRegex(run(READELF, "-dW", path), r"FLAGS.*(BIND_NOW|NOW)")
+
+    def test_code_is_position_independent(self):
+        for path in self.binaries():
+            self.assertIn("DYN (", run(READELF, "-hW", path))
+            self.assertNotIn("TEXTREL", run(READELF, "-dW", path))
+
+    def test_no_library_names_a_folder_to_search(self):
+        for path in [SHARED, *plugins()]:
+            self.assertNotRegex(run(READELF, "-dW", path), r"R(UN)?PATH")
+
+    def test_the_stack_protector_is_in_the_library(self):
+        self.assertIn("__stack_chk_fail", run(NM, "-D", "--undefined-only", SHARED))
+
+    @unittest.skipIf(BUILD_TYPE == "Debug", "fortified functions need the optimizer")
+    def test_c_library_calls_are_the_checked_ones(self):
+        self.assertRegex(run(NM, "-D", "--undefined-only", SHARED), r"__\w+_chk")
+
+
+class Licence(unittest.TestCase):
+    def test_the_licence_is_mit(self):
+        text = (SOURCE / "LICENSE").read_text()
+        self.assertTrue(text.startswith("MIT License"))
+        self.assertIn("WITHOUT WARRANTY OF ANY KIND", text)
+
+    def test_every_source_file_names_the_licence_first(self):
+        listed = subprocess.run(["git", "-C", str(SOURCE), "ls-files"], stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, text=True, check=False).stdout.split("\n")
+        if listed == [""]:
+            self.skipTest("not a git checkout")
+        kinds = (".c", ".h", ".inc", ".cu", ".cuh", ".py", ".cmake", "CMakeLists.txt")
+        missing = []
+        for name in listed:
+            if name.endswith(kinds) and (SOURCE / name).is_file():
+                head = (SOURCE / name).read_text(errors="replace").split("\n", 3)[:2]
+                if not any("SPDX-License-Identifier: MIT" in line for line in head):
+                    missing.append(name)
+        self.assertEqual(missing, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
