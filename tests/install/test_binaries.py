@@ -73,31 +73,33 @@ class Hardening(unittest.TestCase):
         paths = [SHARED, *plugins()]
         if (BUILD / "CMakeCache.txt").read_text().find("OPREG_TOOLS:BOOL=ON") >= 0:
             paths.append(COMMAND)
-        for path in paths:
-            with self.subTest(binary=path.name):
-                yield path
+        return paths
 
     def test_the_stack_is_not_executable(self):
         for path in self.binaries():
-            row = re.search(r"GNU_STACK.*", run(READELF, "-lW", path))
-            self.assertIsNotNone(row)
-            self.assertRegex(row.group(), r" RW +0x")
+            with self.subTest(binary=path.name):
+                row = re.search(r"GNU_STACK.*", run(READELF, "-lW", path))
+                self.assertIsNotNone(row)
+                self.assertRegex(row.group(), r" RW +0x")
 
     def test_no_segment_is_both_writable_and_executable(self):
         for path in self.binaries():
-            loads = re.findall(r"LOAD.*", run(READELF, "-lW", path))
-            self.assertTrue(loads)
-            self.assertFalse([row for row in loads if "RWE" in row])
+            with self.subTest(binary=path.name):
+                loads = re.findall(r"LOAD.*", run(READELF, "-lW", path))
+                self.assertTrue(loads)
+                self.assertFalse([row for row in loads if "RWE" in row])
 
     def test_relocations_are_bound_at_start_and_then_read_only(self):
         for path in self.binaries():
-            self.assertIn("GNU_RELRO", run(READELF, "-lW", path))
-            self.assertRegex(run(READELF, "-dW", path), r"FLAGS.*(BIND_NOW|NOW)")
+            with self.subTest(binary=path.name):
+                self.assertIn("GNU_RELRO", run(READELF, "-lW", path))
+                self.assertRegex(run(READELF, "-dW", path), r"FLAGS.*(BIND_NOW|NOW)")
 
     def test_code_is_position_independent(self):
         for path in self.binaries():
-            self.assertIn("DYN (", run(READELF, "-hW", path))
-            self.assertNotIn("TEXTREL", run(READELF, "-dW", path))
+            with self.subTest(binary=path.name):
+                self.assertIn("DYN (", run(READELF, "-hW", path))
+                self.assertNotIn("TEXTREL", run(READELF, "-dW", path))
 
     def test_no_library_names_a_folder_to_search(self):
         for path in [SHARED, *plugins()]:
