@@ -17,7 +17,7 @@
 #define CANONICAL_FMA(a, b, c) __fmaf_rn(a, b, c)
 #else
 #define CANONICAL_DIV(a, b)    ((a) / (b))
-#define CANONICAL_FMA(a, b, c) fmaf(a, b, c)
+#define CANONICAL_FMA(a, b, c) fma_f32(a, b, c)
 #endif
 
 /* ---- exp, tanh, log: within 1.5 ulp over all f32 ------------------------------------------------ */

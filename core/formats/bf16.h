@@ -16,7 +16,7 @@ OPREG_FN float bf16_fold(const uint8_t *block, int part, const float *x, int cou
                          const opreg_side *side) {
     (void)part;
     for (int i = 0; i < count; i++) {
-        acc = fmaf(bf16_value(block, i, side), x[i], acc);
+        acc = fma_f32(bf16_value(block, i, side), x[i], acc);
     }
     return acc;
 }

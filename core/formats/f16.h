@@ -16,7 +16,7 @@ OPREG_FN float f16_fold(const uint8_t *block, int part, const float *x, int coun
                         const opreg_side *side) {
     (void)part;
     for (int i = 0; i < count; i++) {
-        acc = fmaf(f16_value(block, i, side), x[i], acc);
+        acc = fma_f32(f16_value(block, i, side), x[i], acc);
     }
     return acc;
 }

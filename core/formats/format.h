@@ -23,27 +23,34 @@
  *
  * Blocks are not aligned: bytes are read one by one or by the load_* functions below.
  * Every float operation here is one IEEE binary32 operation: compile with contraction off and
- * without flush to zero; fmaf is written where it is meant. */
+ * without flush to zero; fma_f32 is written where it is meant. */
 #ifndef OPREG_FORMAT_H
 #define OPREG_FORMAT_H
 
 #include "opreg/opreg_plugin.h"
 
 #if defined(__CUDACC__) || defined(__HIP__)
-#define OPREG_FN static __device__ __forceinline__
-#define OPREG_TABLE static __device__ const
 #define OPREG_ON_DEVICE 1
+#if defined(__clang__) /* needs no vendor header */
+#define OPREG_FN    static inline __attribute__((device, always_inline))
+#define OPREG_TABLE static __attribute__((device)) const
+#else
+#define OPREG_FN    static __device__ __forceinline__
+#define OPREG_TABLE static __device__ const
+#endif
 #else
 #include <math.h>
 #include <string.h>
-#define OPREG_FN static inline
-#define OPREG_TABLE static const
+#define OPREG_FN        static inline
+#define OPREG_TABLE     static const
 #define OPREG_ON_DEVICE 0
 #endif
 
 /* Bits as a float and back. */
 OPREG_FN float float_of(uint32_t bits) {
-#if OPREG_ON_DEVICE
+#if OPREG_ON_DEVICE && defined(__clang__)
+    return __builtin_bit_cast(float, bits);
+#elif OPREG_ON_DEVICE
     return __uint_as_float(bits);
 #else
     float f;
@@ -53,12 +60,23 @@ OPREG_FN float float_of(uint32_t bits) {
 }
 
 OPREG_FN uint32_t bits_of(float f) {
-#if OPREG_ON_DEVICE
+#if OPREG_ON_DEVICE && defined(__clang__)
+    return __builtin_bit_cast(uint32_t, f);
+#elif OPREG_ON_DEVICE
     return __float_as_uint(f);
 #else
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
+#endif
+}
+
+/* a * b + c, rounded once. */
+OPREG_FN float fma_f32(float a, float b, float c) {
+#if OPREG_ON_DEVICE && defined(__clang__)
+    return __builtin_fmaf(a, b, c);
+#else
+    return fmaf(a, b, c);
 #endif
 }
 

@@ -38,9 +38,9 @@ OPREG_FN float gqh2_c_fold(const uint8_t *block, int part, const float *x, int c
     float sum = 0.0f;
     (void)side;
     for (int j = 0; j < count; j++) {
-        sum = fmaf(gqh2_c_level(block, part, j), x[j], sum);
+        sum = fma_f32(gqh2_c_level(block, part, j), x[j], sum);
     }
-    return fmaf(gqh2_c_scale(block, part), sum, acc);
+    return fma_f32(gqh2_c_scale(block, part), sum, acc);
 }
 
 #if !OPREG_ON_DEVICE

@@ -18,9 +18,9 @@ OPREG_FN float gqh2_h_fold(const uint8_t *block, int part, const float *x, int c
                            const opreg_side *side) {
     float sum = 0.0f;
     for (int i = 0; i < count; i++) {
-        sum = fmaf(side->levels[gqh2_h_code(block, 8 * part + i)], x[i], sum);
+        sum = fma_f32(side->levels[gqh2_h_code(block, 8 * part + i)], x[i], sum);
     }
-    return fmaf(gqh_scale(block, part >> 1, side), sum, acc);
+    return fma_f32(gqh_scale(block, part >> 1, side), sum, acc);
 }
 
 #if !OPREG_ON_DEVICE

@@ -26,9 +26,9 @@ OPREG_FN float rocmfp3_mix_fold(const uint8_t *block, int part, const float *x, 
     for (int half = 0; half < 2; half++) {
         float sum = 0.0f;
         for (int i = 16 * half; i < 16 * half + 16; i++) {
-            sum = fmaf(rocmfp3_mix_level(block, i, side), x[i], sum);
+            sum = fma_f32(rocmfp3_mix_level(block, i, side), x[i], sum);
         }
-        acc = fmaf(mix_scale(block[12 + half], side), sum, acc);
+        acc = fma_f32(mix_scale(block[12 + half], side), sum, acc);
     }
     return acc;
 }
