@@ -5,14 +5,14 @@ import os
 import pathlib
 import subprocess
 
-SOURCE = pathlib.Path(os.environ["OPREG_SOURCE_DIR"])
-BUILD = pathlib.Path(os.environ["OPREG_BUILD_DIR"])
-CMAKE = os.environ["OPREG_CMAKE"]
-CC = os.environ["OPREG_CC"]
-NM = os.environ["OPREG_NM"]
-READELF = os.environ["OPREG_READELF"]
-SANITIZE = os.environ.get("OPREG_SANITIZE", "")
-BUILD_TYPE = os.environ.get("OPREG_BUILD_TYPE", "")
+SOURCE = pathlib.Path(os.environ["TEST_SOURCE_DIR"])
+BUILD = pathlib.Path(os.environ["TEST_BUILD_DIR"])
+CMAKE = os.environ["TEST_CMAKE"]
+CC = os.environ["TEST_CC"]
+NM = os.environ["TEST_NM"]
+READELF = os.environ["TEST_READELF"]
+SANITIZE = os.environ.get("TEST_SANITIZE", "")
+BUILD_TYPE = os.environ.get("TEST_BUILD_TYPE", "")
 
 
 def run(*command, **options):

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-SUMMARISE = pathlib.Path(os.environ["OPREG_SOURCE_DIR"]) / "scripts" / "summarise-tests"
+SUMMARISE = pathlib.Path(os.environ["TEST_SOURCE_DIR"]) / "scripts" / "summarise-tests"
 
 
 def case(name, output="", status="run", inside=""):
