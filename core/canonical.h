@@ -20,7 +20,8 @@
 #define CANONICAL_FMA(a, b, c) fma_f32(a, b, c)
 #endif
 
-/* ---- exp, tanh, log: within 1.5 ulp over all f32 ------------------------------------------------ */
+/* ---- exp, tanh, log: within 1.5 ulp over all f32 ------------------------------------------------
+ */
 
 /* exp(x): 0 below -104, Inf above 89, NaN passes. */
 OPREG_FN float canonical_exp(float x) {
@@ -94,7 +95,8 @@ OPREG_FN float canonical_log(float x) {
     return CANONICAL_FMA(e, 0x1.63p-1f, p + f);
 }
 
-/* ---- gated linear units --------------------------------------------------------------------------- */
+/* ---- gated linear units
+ * --------------------------------------------------------------------------- */
 
 OPREG_FN float canonical_silu(float x) {
     return CANONICAL_DIV(x, 1.0f + canonical_exp(-x));
@@ -106,7 +108,9 @@ OPREG_FN float canonical_gelu_tanh(float x) {
 }
 
 /* The smaller of x and limit; NaN passes. */
-OPREG_FN float canonical_below(float x, float limit) { return x > limit ? limit : x; }
+OPREG_FN float canonical_below(float x, float limit) {
+    return x > limit ? limit : x;
+}
 
 OPREG_FN float canonical_within(float x, float limit) {
     return x < -limit ? -limit : canonical_below(x, limit);
@@ -131,7 +135,8 @@ OPREG_FN float canonical_glu(uint32_t kind, float g, float u, float alpha, float
     return canonical_swiglu_oai(g, u, alpha, limit);
 }
 
-/* ---- accumulators ----------------------------------------------------------------------------------- */
+/* ---- accumulators
+ * ----------------------------------------------------------------------------------- */
 
 /* Row dots: a[l] += a[l xor s], s = 16, 8, 4, 2, 1.  Destroys a. */
 OPREG_FN float canonical_tree(float a[32]) {
@@ -155,9 +160,10 @@ OPREG_FN float canonical_tree_near(float a[32]) {
     return a[0];
 }
 
-/* ---- attention ---------------------------------------------------------------------------------------- */
+/* ---- attention
+ * ---------------------------------------------------------------------------------------- */
 
-#define CANONICAL_SEGMENT 256 /* positions of one segment                                         */
+#define CANONICAL_SEGMENT 256 /* positions of one segment */
 #define CANONICAL_STRANDS 8   /* position i of a segment is in strand i mod 8                     */
 #define CANONICAL_STEP    8   /* keys of a strand that share one maximum: 64c + 8j + r, j < 8     */
 
@@ -179,7 +185,8 @@ OPREG_FN float canonical_merge(float m1, float m2, float *a1, float *a2) {
     return m;
 }
 
-/* ---- elements ------------------------------------------------------------------------------------------- */
+/* ---- elements
+ * ------------------------------------------------------------------------------------------- */
 
 /* Finite e4m3: 0x7f and 0xff are NaN, everything else a number. */
 OPREG_FN float canonical_e4m3_to_f32(uint32_t byte) {
