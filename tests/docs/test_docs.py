@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""What README and docs/ show is true: commands run, programs compile and run, quotes are verbatim.
+
+The README's shell blocks run in order, in one home folder, as a reader would type them.
+"""
+
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from blocks import SOURCE, blocks_of, documents
+
+CC = os.environ["TEST_CC"]
+SANITIZE = os.environ.get("TEST_SANITIZE", "")
+LANGUAGES = {"sh", "c", "cmake", "text", ""}
+
+
+def write_gguf(path, rows=256, length=64):
+    """A GGUF file with one q8_0 tensor."""
+    text = lambda word: struct.pack("<Q", len(word)) + word.encode()
+    head = struct.pack("<4sIQQ", b"GGUF", 3, 1, 1)
+    head += text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    head += text("blk.0.ffn_up.weight") + struct.pack("<IQQIQ", 2, length, rows, 8, 0)
+    head += b"\0" * (-len(head) % 32)
+    data = bytearray()
+    for block in range(rows * length // 32):
+        data += struct.pack("<e", 0.01 + 0.0001 * (block % 7))
+        data += bytes((block * 37 + i * 11) % 251 for i in range(32))
+    path.write_bytes(head + bytes(data))
+
+
+class Documents(unittest.TestCase):
+    def test_every_block_says_what_it_is(self):
+        for path in documents():
+            for block in blocks_of(path):
+                with self.subTest(block=block.where):
+                    self.assertIn(block.language, LANGUAGES)
+
+    def test_quoted_code_is_verbatim(self):
+        quotes = 0
+        for path in documents():
+            for block in blocks_of(path):
+                if block.origin:
+                    quotes += 1
+                    with self.subTest(block=block.where):
+                        self.assertIn(block.text, (SOURCE / block.origin).read_text())
+        self.assertGreater(quotes, 0)
+
+    def test_every_c_or_cmake_block_is_quoted_or_a_program(self):
+        for path in documents():
+            for block in blocks_of(path):
+                if block.language in ("c", "cmake") and not block.origin:
+                    with self.subTest(block=block.where):
+                        self.assertIn("int main(", block.text)
+
+    def test_links_to_files_lead_somewhere(self):
+        for path in documents():
+            for target in re.findall(r"\]\(([^)#]+)", path.read_text()):
+                if not re.match(r"[a-z]+:", target):
+                    with self.subTest(link=f"{path.name}: {target}"):
+                        self.assertTrue((path.parent / target).exists())
+
+    @unittest.skipIf(SANITIZE, "run once, on the build that users make")
+    def test_the_commands_of_the_readme_run_in_order(self):
+        home = tempfile.TemporaryDirectory()
+        self.addCleanup(home.cleanup)
+        work = pathlib.Path(home.name) / "work"
+        work.mkdir()
+        (work / "plugins").symlink_to(SOURCE / "plugins")
+        write_gguf(work / "my.gguf")
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith(("OPREG_", "TEST_"))}
+        clean["BUILD_CACHE"] = os.environ.get("BUILD_CACHE", str(SOURCE / "build" / "cache"))
+        clean.setdefault("CCACHE_DIR", str(pathlib.Path.home() / ".cache" / "ccache"))
+        clean["HOME"] = home.name
+        exports = ""
+        for block in blocks_of(SOURCE / "README.md"):
+            if block.language == "c" and not block.origin:
+                (work / "engine.c").write_text(block.text)
+            if block.language != "sh":
+                continue
+            lines = block.text.splitlines()
+            if "./scripts/test" in lines:
+                # this test is part of that command
+                self.assertTrue(os.access(SOURCE / "scripts" / "test", os.X_OK))
+                lines.remove("./scripts/test")
+            in_source = any(re.search(r"\./scripts/| -S \. ", line) for line in lines)
+            script = "set -eu\n" + exports + "\n".join(lines)
+            with self.subTest(block=block.where):
+                done = subprocess.run(["bash", "-c", script], cwd=SOURCE if in_source else work,
+                                      env=clean, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True, check=False)
+                self.assertEqual(done.returncode, 0, f"{block.text}\n{done.stdout[-4000:]}")
+            exports += "".join(line + "\n" for line in lines if line.startswith("export "))
+
+
+if __name__ == "__main__":
+    unittest.main()
