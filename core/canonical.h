@@ -51,14 +51,15 @@ OPREG_FN float canonical_tanh(float x) {
     float a = float_of(bits_of(x) & 0x7fffffffu), z, p;
     uint32_t sign = bits_of(x) & 0x80000000u;
     if (a < 0.625f) {
-        z = x * x;
+        z = a * a;
         p = CANONICAL_FMA(-0x1.750ce4p-8f, z, 0x1.51f8cep-6f);
         p = CANONICAL_FMA(p, z, -0x1.b835a4p-5f);
         p = CANONICAL_FMA(p, z, 0x1.1106f6p-3f);
         p = CANONICAL_FMA(p, z, -0x1.555532p-2f);
-        return CANONICAL_FMA(p, z * x, x);
+        p = CANONICAL_FMA(p, z * a, a);
+    } else {
+        p = 1.0f - CANONICAL_DIV(2.0f, canonical_exp(2.0f * a) + 1.0f);
     }
-    p = 1.0f - CANONICAL_DIV(2.0f, canonical_exp(2.0f * a) + 1.0f);
     return float_of(bits_of(p) | sign);
 }
 
