@@ -196,6 +196,26 @@ static opreg_status check_tensor_scale(const format_info *info, float scale) {
     return OPREG_OK;
 }
 
+/* rows may be null. */
+static opreg_status decode_side(const format_info *info, const opreg_weight_desc *desc,
+                                opreg_side *rows) {
+    if ((desc->side == NULL) != (desc->side_bytes == 0)) {
+        return fail(OPREG_E_ARG, "side data is %s with side_bytes %llu",
+                    desc->side == NULL ? "null" : "set", (unsigned long long)desc->side_bytes);
+    }
+    if (info->side == FORMAT_SIDE_NONE || info->side == FORMAT_SIDE_SCALE) {
+        return desc->side == NULL
+                   ? OPREG_OK
+                   : fail(OPREG_E_ARG, "%s has no side data, but %llu bytes are given", info->name,
+                          (unsigned long long)desc->side_bytes);
+    }
+    if (desc->side == NULL) {
+        return fail(OPREG_E_ARG, "%s needs side data, and there is none", info->name);
+    }
+    return info->side == FORMAT_SIDE_GQH ? decode_gqh(info, desc, rows)
+                                         : decode_mix(info, desc, rows);
+}
+
 opreg_status side_decode(const opreg_weight_desc *desc, opreg_side *rows) {
     const format_info *info = format_by_id(desc->format);
     uint32_t dialect;
@@ -213,30 +233,18 @@ opreg_status side_decode(const opreg_weight_desc *desc, opreg_side *rows) {
         return fail(OPREG_E_ARG, "dialect %u is not one of %s", desc->dialect, info->name);
     }
     status = check_tensor_scale(info, desc->tensor_scale);
-    if (status != OPREG_OK) {
+    if (status == OPREG_OK) {
+        status = decode_side(info, desc, NULL);
+    }
+    if (status != OPREG_OK || rows == NULL) {
         return status;
     }
-    if ((desc->side == NULL) != (desc->side_bytes == 0)) {
-        return fail(OPREG_E_ARG, "side data is %s with side_bytes %llu",
-                    desc->side == NULL ? "null" : "set", (unsigned long long)desc->side_bytes);
-    }
-    for (e = 0; rows != NULL && e < desc->experts; e++) {
+    for (e = 0; e < desc->experts; e++) {
         memset(&rows[e], 0, sizeof rows[e]);
         rows[e].dialect = dialect;
         rows[e].tensor_scale = info->side == FORMAT_SIDE_SCALE && desc->tensor_scale != 0.0f
                                    ? desc->tensor_scale
                                    : 1.0f;
     }
-    if (info->side == FORMAT_SIDE_NONE || info->side == FORMAT_SIDE_SCALE) {
-        if (desc->side != NULL) {
-            return fail(OPREG_E_ARG, "%s has no side data, but %llu bytes are given", info->name,
-                        (unsigned long long)desc->side_bytes);
-        }
-        return OPREG_OK;
-    }
-    if (desc->side == NULL) {
-        return fail(OPREG_E_ARG, "%s needs side data, and there is none", info->name);
-    }
-    return info->side == FORMAT_SIDE_GQH ? decode_gqh(info, desc, rows)
-                                         : decode_mix(info, desc, rows);
+    return decode_side(info, desc, rows);
 }

@@ -18,9 +18,10 @@
 #include "opreg/opreg_plugin.h"
 
 /* Decodes the side data, dialect and tensor scale of a weight.  rows has desc->experts records, or
- * is null to check only.  A record's dialect is the reading in force: where the format has several,
- * never OPREG_DIALECT_DEFAULT.  E_ARG, with the reason in opreg_last_error: an unknown format, a
- * dialect that is not the format's, a tensor scale where there is none, or bad side data. */
+ * is null to check only; it is written on OPREG_OK only.  A record's dialect is the reading in
+ * force: where the format has several, never OPREG_DIALECT_DEFAULT.  E_ARG, with the reason in
+ * opreg_last_error: an unknown format, a dialect that is not the format's, a tensor scale where
+ * there is none, or bad side data. */
 opreg_status side_decode(const opreg_weight_desc *desc, opreg_side *rows);
 
 /* The reading that a dialect means for a format, the default resolved.  *known is 0 when the format
