@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ * device.h - one wrapper per device intrinsic, with its CUDA and its HIP form, so that kernels of all
+ * devices share their sources.  Waves are 32 lanes wide on every device that opreg has. */
+#ifndef OPREG_PLUGINS_DEVICE_H
+#define OPREG_PLUGINS_DEVICE_H
+
+#include <stdint.h>
+
+#if defined(__CUDACC__)
+#define KERNEL extern "C" __global__ void
+#define DEVICE static __device__ __forceinline__
+#define KERNEL_THREADS(threads) __launch_bounds__(threads)
+
+DEVICE uint32_t thread_index() { return threadIdx.x; }
+DEVICE uint32_t thread_count() { return blockDim.x; }
+DEVICE uint32_t block_x() { return blockIdx.x; }
+DEVICE uint32_t block_y() { return blockIdx.y; }
+DEVICE uint32_t block_z() { return blockIdx.z; }
+DEVICE uint32_t grid_x() { return gridDim.x; }
+DEVICE uint32_t grid_y() { return gridDim.y; }
+DEVICE void block_barrier() { __syncthreads(); }
+DEVICE void wave_barrier() { __syncwarp(); }
+DEVICE float wave_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+DEVICE int32_t wave_xor(int32_t value, int mask) {
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+DEVICE uint32_t wave_xor(uint32_t value, int mask) {
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+DEVICE uint32_t wave_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
+DEVICE int count_bits(uint32_t value) { return __popc(value); }
+/* Signed bytes: c + sum of four products. */
+DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) { return __dp4a((int)a, (int)b, c); }
+DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) { return atomicAdd(p, value); }
+DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) { return atomicMin(p, value); }
+#else
+#define KERNEL extern "C" __attribute__((global)) void
+#define DEVICE static __attribute__((device)) inline __attribute__((always_inline))
+#define KERNEL_THREADS(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
+
+DEVICE uint32_t thread_index() { return __builtin_amdgcn_workitem_id_x(); }
+DEVICE uint32_t thread_count() { return __builtin_amdgcn_workgroup_size_x(); }
+DEVICE uint32_t block_x() { return __builtin_amdgcn_workgroup_id_x(); }
+DEVICE uint32_t block_y() { return __builtin_amdgcn_workgroup_id_y(); }
+DEVICE uint32_t block_z() { return __builtin_amdgcn_workgroup_id_z(); }
+DEVICE uint32_t grid_x() {
+    return __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x();
+}
+DEVICE uint32_t grid_y() {
+    return __builtin_amdgcn_grid_size_y() / __builtin_amdgcn_workgroup_size_y();
+}
+DEVICE void block_barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+DEVICE void wave_barrier() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront"); }
+DEVICE uint32_t wave_xor(uint32_t value, int mask) {
+    uint32_t lane = __builtin_amdgcn_mbcnt_lo(~0u, 0u);
+    return (uint32_t)__builtin_amdgcn_ds_bpermute((int)((lane ^ (uint32_t)mask) << 2), (int)value);
+}
+DEVICE int32_t wave_xor(int32_t value, int mask) { return (int32_t)wave_xor((uint32_t)value, mask); }
+DEVICE float wave_xor(float value, int mask) {
+    return __builtin_bit_cast(float, wave_xor(__builtin_bit_cast(uint32_t, value), mask));
+}
+DEVICE uint32_t wave_ballot(bool value) { return __builtin_amdgcn_ballot_w32(value); }
+DEVICE int count_bits(uint32_t value) { return __builtin_popcount(value); }
+DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
+    return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, c, false);
+}
+DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) {
+    return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+}
+DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) {
+    return __atomic_fetch_min(p, value, __ATOMIC_RELAXED);
+}
+#endif
+
+#define WAVE 32u
+DEVICE uint32_t lane_index() { return thread_index() & (WAVE - 1u); }
+DEVICE uint32_t wave_index() { return thread_index() / WAVE; }
+
+/* Sum over the wave as the canonical row tree does: a[l] += a[l xor s], s = 16, 8, 4, 2, 1. */
+DEVICE float wave_tree(float value) {
+    for (int s = 16; s > 0; s >>= 1) {
+        value = value + wave_xor(value, s);
+    }
+    return value;
+}
+
+/* The same with neighbours first, as attention scores are summed. */
+DEVICE float wave_tree_near(float value) {
+    for (int s = 1; s < 32; s <<= 1) {
+        value = value + wave_xor(value, s);
+    }
+    return value;
+}
+
+#endif /* OPREG_PLUGINS_DEVICE_H */
