@@ -84,4 +84,11 @@ typedef struct attention_args {
     uint32_t reserved;
 } attention_args;
 
+typedef struct pack_args {
+    uint8_t *stored, *prepared; /* unpack: 0 writes prepared, 1 writes stored                       */
+    int64_t experts, n, groups, stored_stride;
+    uint32_t unpack, reserved;
+    prepared_shape shape;
+} pack_args;
+
 #endif /* OPREG_PLUGINS_BASELINE_ARGS_H */

@@ -9,7 +9,6 @@
 #include "device.h"
 
 #include "canonical.h"
-#include "formats/all.h"
 
 #if defined(__CUDACC__)
 #define DEVICE_MEMBER static __device__ __forceinline__
@@ -37,7 +36,7 @@ struct weight_row {
 template <class F>
 DEVICE const uint8_t *unit_block(const matmul_args &a, const weight_row &w, int64_t u, int *part,
                                  uint8_t *copy) {
-    if (a.prepared == 0u) {
+    if (F::values == 1 || a.prepared == 0u) {
         return stored_unit<F>(w.tile, u, part);
     }
     {

@@ -29,6 +29,13 @@ DEVICE uint32_t wave_xor(uint32_t value, int mask) {
 }
 DEVICE uint32_t wave_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
 DEVICE int count_bits(uint32_t value) { return __popc(value); }
+/* Index of the lowest set bit; value is not 0. */
+DEVICE int first_bit(uint32_t value) { return __ffs((int)value) - 1; }
+/* The value of another lane. */
+DEVICE float wave_read(float value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+DEVICE uint32_t wave_read(uint32_t value, int lane) {
+    return __shfl_sync(0xffffffffu, value, lane);
+}
 /* Signed bytes: c + sum of four products. */
 DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) { return __dp4a((int)a, (int)b, c); }
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) { return atomicAdd(p, value); }
@@ -65,6 +72,13 @@ DEVICE float wave_xor(float value, int mask) {
 }
 DEVICE uint32_t wave_ballot(bool value) { return __builtin_amdgcn_ballot_w32(value); }
 DEVICE int count_bits(uint32_t value) { return __builtin_popcount(value); }
+DEVICE int first_bit(uint32_t value) { return __builtin_ctz(value); }
+DEVICE uint32_t wave_read(uint32_t value, int lane) {
+    return (uint32_t)__builtin_amdgcn_ds_bpermute(lane << 2, (int)value);
+}
+DEVICE float wave_read(float value, int lane) {
+    return __builtin_bit_cast(float, wave_read(__builtin_bit_cast(uint32_t, value), lane));
+}
 DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
     return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, c, false);
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ * baseline_formats.cuh - every weight format's header, and the baseline that is instantiated over them. */
+#ifndef OPREG_PLUGINS_BASELINE_FORMATS_CUH
+#define OPREG_PLUGINS_BASELINE_FORMATS_CUH
+
+#include "baseline_matmul.cuh"
+
+#include "formats/bf16.h"
+#include "formats/f16.h"
+#include "formats/f32.h"
+#include "formats/gqh2_c.h"
+#include "formats/gqh2_h.h"
+#include "formats/gqh3.h"
+#include "formats/gqh4.h"
+#include "formats/iq1_m.h"
+#include "formats/iq1_s.h"
+#include "formats/iq2_s.h"
+#include "formats/iq2_xs.h"
+#include "formats/iq2_xxs.h"
+#include "formats/iq3_s.h"
+#include "formats/iq3_xxs.h"
+#include "formats/iq4_nl.h"
+#include "formats/iq4_xs.h"
+#include "formats/mxfp4.h"
+#include "formats/nvfp4.h"
+#include "formats/q1_0.h"
+#include "formats/q2_0.h"
+#include "formats/q2_k.h"
+#include "formats/q3_k.h"
+#include "formats/q4_0.h"
+#include "formats/q4_1.h"
+#include "formats/q4_k.h"
+#include "formats/q5_0.h"
+#include "formats/q5_1.h"
+#include "formats/q5_k.h"
+#include "formats/q6_k.h"
+#include "formats/q8_0.h"
+#include "formats/rocmfp2.h"
+#include "formats/rocmfp2_mix.h"
+#include "formats/rocmfp3.h"
+#include "formats/rocmfp3_mix.h"
+#include "formats/rocmfp4.h"
+#include "formats/rocmfp4_fast.h"
+#include "formats/rocmfp6.h"
+#include "formats/rocmfp8.h"
+
+#endif /* OPREG_PLUGINS_BASELINE_FORMATS_CUH */

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# Runs a device compiler and keeps what it says of registers and spills in REPORT.
+set(command "")
+set(found FALSE)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(found)
+    list(APPEND command "${CMAKE_ARGV${i}}")
+  elseif("${CMAKE_ARGV${i}}" STREQUAL "--")
+    set(found TRUE)
+  endif()
+endforeach()
+execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
+file(WRITE ${REPORT} "${text}")
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${text}")
+endif()
