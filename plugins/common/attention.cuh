@@ -47,15 +47,20 @@ DEVICE visible_keys keys_of_token(const attention_args &a, int32_t token) {
     int64_t position;
     if (a.q_indptr != 0) {
         int32_t r = 0;
-        while (r < a.seqs && !(a.q_indptr[r] <= token && token < a.q_indptr[r + 1])) {
-            r++;
+        for (; r < a.seqs; r++) {
+            int32_t first = clamp_to(a.q_indptr[r], 0, a.tokens);
+            int32_t last = clamp_to(a.q_indptr[r + 1], 0, a.tokens);
+            last = last > first + a.max_q ? first + a.max_q : last;
+            index = token - first;
+            queries = last - first;
+            if (token >= first && token < last) {
+                break;
+            }
         }
         if (r == a.seqs) {
             return keys;
         }
         keys.request = r;
-        queries = a.q_indptr[r + 1] - a.q_indptr[r];
-        index = token - a.q_indptr[r];
     }
     length = request_length(a, keys.request, &keys);
     position = (int64_t)length - queries + index; /* of the token itself                           */

@@ -346,7 +346,6 @@ opreg_status base_route_run(void *state, const void *problem, const opreg_call *
                        .cap_groups = view.cap_groups,
                        .cap_entries = view.cap_entries,
                        .pairs = p->form == OPREG_ROUTE_PAIRS,
-                       .tokens = (int32_t)p->tokens,
                        .top_k = p->top_k,
                        .experts = p->experts};
     args.header = (opreg_route_header *)(uintptr_t)view.header;
@@ -356,6 +355,8 @@ opreg_status base_route_run(void *state, const void *problem, const opreg_call *
     args.entry_dst = (int32_t *)(uintptr_t)view.entry_dst;
     args.entry_weight = (float *)(uintptr_t)(view.entry_dst +
                                              ((view.cap_entries + 3u) & ~(uint32_t)3u));
+    args.words = (uint32_t)((uintptr_t)args.entry_weight - (uintptr_t)args.header) / 4u +
+                 ((view.cap_entries + 3u) & ~(uint32_t)3u);
     return gpu_run(call->host, plan->device, &launch, &args, call->stream);
 }
 
@@ -432,6 +433,7 @@ uint64_t base_ffn_workspace(const opreg_device *dev, const void *problem) {
 
 opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_moe_ffn *p = problem;
+    const gpu_plan *plan = state;
     ffn_offsets at = ffn_layout(p);
     uint8_t *workspace = call->workspace.ptr;
     void *route = call->bufs[OPREG_FFN_ROUTE].ptr;
@@ -474,6 +476,14 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
     down.x_stride = p->inter;
     down.y_stride = p->hidden;
     down.x_rows = OPREG_X_BY_DST;
+    /* a route that is not moe_route's may leave rows out: they count as zero */
+    status = gpu_fill(call->host, plan->device, h, 0, (at.h_planes - at.h), call->stream);
+    if (status == OPREG_OK) {
+        status = gpu_fill(call->host, plan->device, rows, 0, at.end - at.rows, call->stream);
+    }
+    if (status != OPREG_OK) {
+        return status;
+    }
     status = run_stage(call, state, &glu, route, call->weights, at.x, &glu_args);
     if (status == OPREG_OK) {
         status = run_stage(call, state, &down, route, call->weights + 2, at.h_planes, &down_args);

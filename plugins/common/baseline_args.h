@@ -54,8 +54,8 @@ typedef struct route_args {
     float *entry_weight;
     uint32_t *scratch; /* [3 * (experts + 1)]                                                      */
     int64_t ids_stride, weights_stride;
-    uint32_t cap_groups, cap_entries, pairs;
-    int32_t tokens, top_k, experts;
+    uint32_t cap_groups, cap_entries, pairs, words; /* words: of the whole route                  */
+    int32_t top_k, experts;
 } route_args;
 
 typedef struct combine_args {

@@ -68,7 +68,8 @@ DEVICE void strand(const attention_args &a, const visible_keys &keys, int32_t kv
         p->o[i] = 0.0f;
     }
     for (int32_t step = 0; step < 4; step++) {
-        float score[CANONICAL_STEP], m = p->m, factor;
+        float score[CANONICAL_STEP], factor;
+        float m = p->any ? p->m : float_of(0xff800000u);
         int64_t value_at[CANONICAL_STEP];
         bool seen[CANONICAL_STEP], some = false;
         for (int32_t j = 0; j < CANONICAL_STEP; j++) {
@@ -93,7 +94,7 @@ DEVICE void strand(const attention_args &a, const visible_keys &keys, int32_t kv
                                     canonical_load(a.k, k_at + first_element + i, a.kv_dtype), dot);
             }
             score[j] = canonical_score(wave_tree_near(dot), k_scale, a.scale, a.softcap);
-            m = !some && !p->any ? score[j] : (score[j] > m ? score[j] : m);
+            m = score[j] > m ? score[j] : m; /* a NaN never is the maximum */
             some = true;
         }
         if (!some) {

@@ -61,7 +61,7 @@ DEVICE uint32_t block_scan(uint32_t value, uint32_t *shared, uint32_t *total) {
 /* The expert of entry i; `experts` where the id is invalid. */
 DEVICE uint32_t entry_key(const route_args &a, uint32_t i) {
     uint32_t k = (uint32_t)a.top_k;
-    int32_t id = a.pairs ? a.ids[i] : a.ids[(int64_t)(i / k) * a.ids_stride + i % k];
+    int32_t id = a.ids[(int64_t)(i / k) * a.ids_stride + i % k];
     return id >= 0 && id < a.experts ? (uint32_t)id : (uint32_t)a.experts;
 }
 
@@ -70,6 +70,9 @@ KERNEL KERNEL_THREADS(BASELINE_ROUTE_THREADS) base_route(const route_args a) {
     uint32_t t = thread_index(), experts = (uint32_t)a.experts, entries = a.cap_entries;
     uint32_t *first = a.scratch, *count = first + experts + 1, *group = count + experts + 1;
     uint32_t groups = 0, started = 0, total;
+    for (uint32_t w = t; w < a.words; w += BASELINE_ROUTE_THREADS) {
+        ((uint32_t *)a.header)[w] = 0u; /* padding and unused capacity too */
+    }
     for (uint32_t e = t; e <= experts; e += BASELINE_ROUTE_THREADS) {
         first[e] = 0xffffffffu;
         count[e] = 0u;
@@ -107,16 +110,13 @@ KERNEL KERNEL_THREADS(BASELINE_ROUTE_THREADS) base_route(const route_args a) {
             size = count[expert < 0 ? experts : (uint32_t)expert];
         }
         start = started + block_scan(size, shared, &total);
-        if (g < a.cap_groups) {
+        if (g < groups) {
             a.group_start[g] = (int32_t)start;
-            if (g >= groups) {
-                a.group_expert[g] = -1;
-            }
         }
         started += total;
     }
     if (t == 0u) {
-        a.group_start[a.cap_groups] = (int32_t)entries;
+        a.group_start[groups] = (int32_t)entries;
         a.header->groups = groups;
         a.header->entries = entries;
         a.header->cap_groups = a.cap_groups;
@@ -137,7 +137,7 @@ KERNEL KERNEL_THREADS(BASELINE_ROUTE_THREADS) base_route(const route_args a) {
                 int64_t token = i / (uint32_t)a.top_k, slot = i % (uint32_t)a.top_k;
                 float weight = 1.0f;
                 if (a.weights != 0) {
-                    weight = a.pairs ? a.weights[i] : a.weights[token * a.weights_stride + slot];
+                    weight = a.weights[token * a.weights_stride + slot];
                 }
                 a.entry_token[p] = a.pairs ? a.row_map[i] : (int32_t)token;
                 a.entry_dst[p] = (int32_t)i;

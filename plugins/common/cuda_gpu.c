@@ -271,6 +271,19 @@ opreg_status gpu_run(const opreg_host *host, const gpu_device *device, const gpu
     return status;
 }
 
+opreg_status gpu_fill(const opreg_host *host, const gpu_device *device, void *dst, uint8_t byte,
+                      uint64_t bytes, void *stream) {
+    opreg_status status = cuda_gpu_enter(host, device);
+    if (status == OPREG_OK) {
+        status = cuda_gpu_fail(host,
+                               state.driver.fill((CUdeviceptr)(uintptr_t)dst, byte, (size_t)bytes,
+                                                 (CUstream)stream),
+                               "cuMemsetD8Async");
+        cuda_gpu_leave();
+    }
+    return status;
+}
+
 opreg_status gpu_kernel_resources(const opreg_host *host, const gpu_device *device, uint32_t symbol,
                                   gpu_resources *out) {
     CUfunction function = device->functions[symbol];

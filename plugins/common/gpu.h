@@ -57,6 +57,10 @@ typedef struct gpu_launch {
 opreg_status gpu_run(const opreg_host *host, const gpu_device *device, const gpu_launch *launch,
                      const void *parameters, void *stream);
 
+/* Enqueues a fill of device memory. */
+opreg_status gpu_fill(const opreg_host *host, const gpu_device *device, void *dst, uint8_t byte,
+                      uint64_t bytes, void *stream);
+
 /* Registers, local and static shared bytes of a kernel as the driver reports them. */
 typedef struct gpu_resources {
     int32_t registers, local_bytes, shared_bytes, max_threads;
