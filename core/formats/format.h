@@ -29,7 +29,7 @@
 
 #include "opreg/opreg_plugin.h"
 
-#if defined(__CUDACC__) || defined(__HIP__)
+#if defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
 #define OPREG_ON_DEVICE 1
 #if defined(__clang__) /* needs no vendor header */
 #define OPREG_FN    static inline __attribute__((device, always_inline))
