@@ -78,9 +78,9 @@ OPREG_FN float act_q8_k(const float *x, int8_t *q, int16_t *q_sums) {
         return act_no_codes(256, 0.0f, q, q_sums);
     }
     for (int i = 0; i < 256; i++) {
-        /* adding 1.5 * 2^23 rounds to an integer, halves to even */
-        int code = (int)(x[i] * inverse + 0x1.8p23f - 0x1.8p23f);
-        q[i] = (int8_t)(code > 127 ? 127 : code);
+        /* adding 1.5 * 2^23 rounds to an integer, halves to even; none is beyond 127, as two
+         * roundings take the product at most to 127 * (1 + 2^-22) */
+        q[i] = (int8_t)(int)(x[i] * inverse + 0x1.8p23f - 0x1.8p23f);
     }
     act_sums(256, q, q_sums);
     return 1.0f / inverse;
