@@ -169,6 +169,28 @@ static void unknown_formats_are_null(void **state) {
     assert_null(format_at(format_count()));
 }
 
+static void the_documented_table_is_the_list(void **state) {
+    FILE *page = fopen(OPREG_TEST_DATA "/../../docs/formats.md", "r");
+    char line[4096];
+    size_t row = 0;
+    (void)state;
+    assert_non_null(page);
+    while (row < format_count() && fgets(line, sizeof line, page) != NULL) {
+        const format_info *f = format_at(row);
+        const char *act = f->act_dtype == OPREG_Q8_0   ? "Q8_0"
+                          : f->act_dtype == OPREG_Q8_K ? "Q8_K"
+                                                       : "f32";
+        char want[128];
+        snprintf(want, sizeof want, "| `%s` | %d | %d | %d | %.7g | %s |\n", f->name,
+                 (int)f->ggml_type, f->values, f->bytes, 8.0 * f->bytes / f->values, act);
+        row += strcmp(line, want) == 0;
+    }
+    fclose(page);
+    if (row < format_count()) {
+        fail_msg("docs/formats.md has not the row of %s in its place", format_at(row)->name);
+    }
+}
+
 static void no_format_is_never_run(void **state) {
     (void)state;
     for (size_t row = 0; row < format_count(); row++) {
@@ -199,6 +221,7 @@ int main(int argc, char **argv) {
 #include "formats/formats.inc"
         cmocka_unit_test(signed_nvfp4_scales_negate_and_have_no_nan),
         cmocka_unit_test(unknown_formats_are_null),
+        cmocka_unit_test(the_documented_table_is_the_list),
         cmocka_unit_test(no_format_is_never_run),
     };
     int failed = cmocka_run_group_tests_name("formats", tests, NULL, NULL);
