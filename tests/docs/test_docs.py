@@ -14,8 +14,6 @@ import unittest
 
 from blocks import SOURCE, blocks_of, documents
 
-CC = os.environ["TEST_CC"]
-SANITIZE = os.environ.get("TEST_SANITIZE", "")
 LANGUAGES = {"sh", "c", "cmake", "text", ""}
 
 
@@ -64,7 +62,6 @@ class Documents(unittest.TestCase):
                     with self.subTest(link=f"{path.name}: {target}"):
                         self.assertTrue((path.parent / target).exists())
 
-    @unittest.skipIf(SANITIZE, "run once, on the build that users make")
     def test_the_commands_of_the_readme_run_in_order(self):
         home = tempfile.TemporaryDirectory()
         self.addCleanup(home.cleanup)

@@ -11,7 +11,6 @@ CMAKE = os.environ["TEST_CMAKE"]
 CC = os.environ["TEST_CC"]
 NM = os.environ["TEST_NM"]
 READELF = os.environ["TEST_READELF"]
-SANITIZE = os.environ.get("TEST_SANITIZE", "")
 BUILD_TYPE = os.environ.get("TEST_BUILD_TYPE", "")
 
 

@@ -2,10 +2,9 @@
 """What the built libraries and the command export, and how they are linked."""
 
 import re
-import subprocess
 import unittest
 
-from settings import BUILD, CC, NM, READELF, SANITIZE, BUILD_TYPE, SOURCE, run
+from settings import BUILD, BUILD_TYPE, CC, NM, READELF, SOURCE, run
 
 INCLUDE = SOURCE / "core" / "include" / "opreg"
 SHARED = BUILD / "lib" / "libopreg.so"
@@ -43,8 +42,6 @@ class Symbols(unittest.TestCase):
         public.discard("opreg_plugin_entry")
         rows = run(NM, "-g", "--defined-only", STATIC).splitlines()
         names = {row.split()[2] for row in rows if len(row.split()) == 3}
-        if SANITIZE:
-            names = {name for name in names if not name.startswith(("__asan", "__odr", "__ubsan"))}
         self.assertEqual(names, public)
 
     def test_a_plugin_exports_its_entry_alone(self):
@@ -62,12 +59,10 @@ class Symbols(unittest.TestCase):
         for plugin in plugins():
             with self.subTest(plugin=plugin.name):
                 needed = re.findall(r"NEEDED.*\[(.*?)\]", run(READELF, "-dW", plugin))
-                known = re.compile(r"(libc|libm|libpthread|libdl|ld-linux.*|libasan|libubsan|libtsan"
-                                   r"|libgcc_s)\.so\.\d+$|ld-linux")
+                known = re.compile(r"(libc|libm|libpthread|libdl)\.so\.\d+$|ld-linux")
                 self.assertEqual([name for name in needed if not known.match(name)], [])
 
 
-@unittest.skipIf(SANITIZE, "sanitizers replace these")
 class Hardening(unittest.TestCase):
     def binaries(self):
         paths = [SHARED, *plugins()]
@@ -111,27 +106,6 @@ class Hardening(unittest.TestCase):
     @unittest.skipIf(BUILD_TYPE == "Debug", "fortified functions need the optimizer")
     def test_c_library_calls_are_the_checked_ones(self):
         self.assertRegex(run(NM, "-D", "--undefined-only", SHARED), r"__\w+_chk")
-
-
-class Licence(unittest.TestCase):
-    def test_the_licence_is_mit(self):
-        text = (SOURCE / "LICENSE").read_text()
-        self.assertTrue(text.startswith("MIT License"))
-        self.assertIn("WITHOUT WARRANTY OF ANY KIND", text)
-
-    def test_every_source_file_names_the_licence_first(self):
-        listed = subprocess.run(["git", "-C", str(SOURCE), "ls-files"], stdout=subprocess.PIPE,
-                                stderr=subprocess.DEVNULL, text=True, check=False).stdout.split("\n")
-        if listed == [""]:
-            self.skipTest("not a git checkout")
-        kinds = (".c", ".h", ".inc", ".cu", ".cuh", ".py", ".cmake", "CMakeLists.txt")
-        missing = []
-        for name in listed:
-            if name.endswith(kinds) and (SOURCE / name).is_file():
-                head = (SOURCE / name).read_text(errors="replace").split("\n", 3)[:2]
-                if not any("SPDX-License-Identifier: MIT" in line for line in head):
-                    missing.append(name)
-        self.assertEqual(missing, [])
 
 
 if __name__ == "__main__":

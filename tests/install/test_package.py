@@ -8,10 +8,9 @@ import shutil
 import tempfile
 import unittest
 
-from settings import BUILD, CC, CMAKE, READELF, SANITIZE, SOURCE, install, run
+from settings import BUILD, CC, CMAKE, READELF, SOURCE, install, run
 
 
-@unittest.skipIf(SANITIZE, "an engine outside is not built with sanitizers")
 class MovedInstallation(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
