@@ -180,13 +180,31 @@ static const struct {
     uint32_t format;
     void (*encode)(const float *w, uint8_t *block); /* the block is zero before                   */
 } encoders[] = {
-    {OPREG_F32, encode_f32},       {OPREG_F16, encode_half},    {OPREG_BF16, encode_bf16},
-    {OPREG_Q4_0, encode_q4_0},     {OPREG_Q4_1, encode_q4_1},   {OPREG_Q5_0, encode_q5_0},
-    {OPREG_Q5_1, encode_q5_1},     {OPREG_Q8_0, encode_q8_0},   {OPREG_IQ4_NL, encode_iq4_nl},
-    {OPREG_MXFP4, encode_mxfp4},   {OPREG_NVFP4, encode_nvfp4}, {OPREG_Q1_0, encode_q1_0},
-    {OPREG_Q2_0, encode_q2_0},     {OPREG_Q2_K, encode_q2_k},   {OPREG_Q3_K, encode_q3_k},
-    {OPREG_Q4_K, encode_q4_k},     {OPREG_Q5_K, encode_q5_k},   {OPREG_Q6_K, encode_q6_k},
+    {OPREG_F32, encode_f32},
+    {OPREG_F16, encode_half},
+    {OPREG_BF16, encode_bf16},
+    {OPREG_Q4_0, encode_q4_0},
+    {OPREG_Q4_1, encode_q4_1},
+    {OPREG_Q5_0, encode_q5_0},
+    {OPREG_Q5_1, encode_q5_1},
+    {OPREG_Q8_0, encode_q8_0},
+    {OPREG_IQ4_NL, encode_iq4_nl},
+    {OPREG_MXFP4, encode_mxfp4},
+    {OPREG_NVFP4, encode_nvfp4},
+    {OPREG_Q1_0, encode_q1_0},
+    {OPREG_Q2_0, encode_q2_0},
+    {OPREG_Q2_K, encode_q2_k},
+    {OPREG_Q3_K, encode_q3_k},
+    {OPREG_Q4_K, encode_q4_k},
+    {OPREG_Q5_K, encode_q5_k},
+    {OPREG_Q6_K, encode_q6_k},
     {OPREG_IQ4_XS, encode_iq4_xs},
+    {OPREG_ROCMFP4, encode_rocmfp4},
+    {OPREG_ROCMFP4_FAST, encode_rocmfp4_fast},
+    {OPREG_ROCMFP6, encode_rocmfp6},
+    {OPREG_ROCMFP8, encode_rocmfp8},
+    {OPREG_ROCMFP3, encode_rocmfp3},
+    {OPREG_ROCMFP2, encode_rocmfp2},
 };
 
 int format_can_encode(uint32_t format) {

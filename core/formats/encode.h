@@ -2,18 +2,32 @@
  * encode.h - host only: f32 weights to blocks, so that tests, benches and examples need no model.
  *
  * Q8_0 follows the activation rule.  The others are direct, one pass and no search for the least
- * error, and are not the quantizers of any other project. */
+ * error but for a few scales in the ROCmFP and MIX formats, and are not the quantizers of any other
+ * project. */
 #ifndef OPREG_FORMAT_ENCODE_H
 #define OPREG_FORMAT_ENCODE_H
 
-#include <stdint.h>
+#include "opreg/opreg_plugin.h"
 
 /* 1 when format_encode takes the format. */
 int format_can_encode(uint32_t format);
 
-/* Writes count weights, whole blocks of finite values of at most 65504 (NVFP4 saturates at 2688).
+/* Writes count weights, whole blocks of finite values of at most 65504 (the formats with
+ * UE4M3 scales saturate at 224 times their highest level).
  * 0 when the format has no encoder and nothing was written, else 1. */
 int format_encode(uint32_t format, const float *weights, int64_t count, uint8_t *blocks);
+
+/* The same for the MIX formats, with the levels of one expert's record (side.h). */
+int format_encode_mix(uint32_t format, const opreg_side *side, const float *weights, int64_t count,
+                      uint8_t *blocks);
+
+/* One block of 32 weights each; encode_rocmfp.c. */
+void encode_rocmfp4(const float *w, uint8_t *block);
+void encode_rocmfp4_fast(const float *w, uint8_t *block);
+void encode_rocmfp6(const float *w, uint8_t *block);
+void encode_rocmfp8(const float *w, uint8_t *block);
+void encode_rocmfp3(const float *w, uint8_t *block);
+void encode_rocmfp2(const float *w, uint8_t *block);
 
 /* One block of 256 weights each; encode_k.c. */
 void encode_q2_k(const float *w, uint8_t *block);
