@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT
+ * rows16_tile.h - the text of the tile kernels, included once per instruction set.
+ *
+ * The includer defines: LANES (rows a vector holds), VI and VF (vectors of int32 and float),
+ *   load_bytes(p)         LANES * 4 bytes of a chunk row
+ *   broadcast4(p)         the 4 bytes at p in every lane
+ *   dot_s(acc, w, q)      int32 acc + 4-wide dot of signed w and q, plus S_BIAS * (sum of q)
+ *   dot_u(part, w, q)     a part of a sum + 4-wide dot of unsigned w and signed q.  A part may take
+ *                         GROUP(8) dots of w <= 15, GROUP(4) of w <= 31, GROUP(2) of w <= 63
+ *   whole(part)           the part as int32
+ *   scaled(part, scale)   the part times scale(v), v an int32 of at most 8 bits, as int32
+ *   and plain operations on whole vectors.
+ * Every float operation is one IEEE operation: the canonical order of docs/numerics.md, a lane a row.
+ * Unit u of a row is added to accumulator u mod 32, in memory that stays in the first cache. */
+
+#define UNITS 32 /* accumulators of a row                                                            */
+
+/* count is a constant of each call: the loops over columns unroll into registers */
+#define BLOCK_FN static inline __attribute__((always_inline))
+
+/* Where a block's parts are, for the rows from `half * LANES` on. */
+typedef struct place {
+    const uint8_t *fields, *body;
+} place;
+
+static inline place tile_place(const uint8_t *tile, int64_t blocks, int fields, int half) {
+    place at = {tile + half * LANES * 2,
+                tile + (blocks * fields * 32 + 63) / 64 * 64 + half * LANES * 4};
+    return at;
+}
+
+/* Sum of the 32 accumulators by the fixed tree. */
+static inline VF tree(VF *a) {
+    for (int s = UNITS / 2; s > 0; s /= 2) {
+        for (int l = 0; l < s; l++) {
+            a[l] = add_f(a[l], a[l + s]);
+        }
+    }
+    return a[0];
+}
+
+/* term = R(R(d * yd) * float(n)) */
+static inline VF product_term(VF d, float yd, VI n) {
+    return mul_f(mul_f(d, set_f(yd)), float_of_int(n));
+}
+
+static inline int32_t pair_sum(const int16_t *s) { return (int32_t)s[0] + s[1]; }
+
+/* ---- 32-weight blocks ------------------------------------------------------------------------------ */
+
+/* Low and high nibbles of a block's four chunks. */
+static inline void nibbles(const uint8_t *chunks, VI low[4], VI high[4]) {
+    for (int c = 0; c < 4; c++) {
+        VI w = load_bytes(chunks + 64 * c);
+        low[c] = and_i(w, set_b(15));
+        high[c] = and_i(shift_right_i(w, 4), set_b(15));
+    }
+}
+
+static inline VI dot_nibbles(const VI low[4], const VI high[4], const int8_t *q) {
+    VI part = zero_i();
+    for (int c = 0; c < 4; c++) {
+        part = dot_u(part, low[c], broadcast4(q + 4 * c));
+        part = dot_u(part, high[c], broadcast4(q + 16 + 4 * c));
+    }
+    return whole(part);
+}
+
+BLOCK_FN void q4_0_block(place at, int64_t b, const rows16_column *x, int count,
+                              VF (*acc)[UNITS]) {
+    VI low[4], high[4];
+    VF d = load_f16(at.fields + b * 32);
+    nibbles(at.body + b * 4 * 64, low, high);
+    for (int m = 0; m < count; m++) {
+        VI n = dot_nibbles(low, high, x[m].q + 32 * b);
+        n = sub_i(n, set_i(8 * pair_sum(x[m].s + 2 * b)));
+        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], n));
+    }
+}
+
+BLOCK_FN void q4_1_block(place at, int64_t b, const rows16_column *x, int count,
+                              VF (*acc)[UNITS]) {
+    VI low[4], high[4];
+    VF d = load_f16(at.fields + b * 64), least = load_f16(at.fields + b * 64 + 32);
+    nibbles(at.body + b * 4 * 64, low, high);
+    for (int m = 0; m < count; m++) {
+        VI n = dot_nibbles(low, high, x[m].q + 32 * b);
+        VF term = add_f(product_term(d, x[m].d[b], n),
+                        product_term(least, x[m].d[b], set_i(pair_sum(x[m].s + 2 * b))));
+        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], term);
+    }
+}
+
+BLOCK_FN void iq4_nl_block(place at, int64_t b, const rows16_column *x, int count,
+                                VF (*acc)[UNITS]) {
+    VI low[4], high[4];
+    VF d = load_f16(at.fields + b * 32);
+    nibbles(at.body + b * 4 * 64, low, high);
+    for (int c = 0; c < 4; c++) {
+        low[c] = iq4_nl_levels(low[c]);
+        high[c] = iq4_nl_levels(high[c]);
+    }
+    for (int m = 0; m < count; m++) {
+        const int8_t *q = x[m].q + 32 * b;
+        VI even = zero_i(), odd = zero_i();
+        for (int c = 0; c < 4; c++) {
+            even = dot_s(even, low[c], broadcast4(q + 4 * c));
+            odd = dot_s(odd, high[c], broadcast4(q + 16 + 4 * c));
+        }
+        VI n = sub_i(add_i(even, odd), set_i(S_BIAS * pair_sum(x[m].s + 2 * b)));
+        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], n));
+    }
+}
+
+BLOCK_FN void q8_0_block(place at, int64_t b, const rows16_column *x, int count,
+                              VF (*acc)[UNITS]) {
+    VI w[8];
+    VF d = load_f16(at.fields + b * 32);
+    for (int c = 0; c < 8; c++) {
+        w[c] = load_bytes(at.body + (b * 8 + c) * 64);
+    }
+    for (int m = 0; m < count; m++) {
+        const int8_t *q = x[m].q + 32 * b;
+        VI even = zero_i(), odd = zero_i();
+        for (int c = 0; c < 8; c += 2) {
+            even = dot_s(even, w[c], broadcast4(q + 4 * c));
+            odd = dot_s(odd, w[c + 1], broadcast4(q + 4 * c + 4));
+        }
+        VI n = sub_i(add_i(even, odd), set_i(S_BIAS * pair_sum(x[m].s + 2 * b)));
+        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], n));
+    }
+}
+
+/* A block of a K type is kilobytes that are not read in order, which the hardware does not foresee. */
+BLOCK_FN void fetch_ahead(const uint8_t *body, int chunks, int count) {
+    for (int c = 0; c < chunks && count == 1; c++) {
+        __builtin_prefetch(body + (2 * chunks + c) * 64);
+    }
+}
+
+/* ---- K types: 256 weights, Q8_K ---------------------------------------------------------------------- */
+
+/* Scales and mins of Q4_K and Q5_K, 6 bits each: byte j of scale[j / 4] and least[j / 4]. */
+static inline void k_scales(const uint8_t *chunks, VI scale[2], VI least[2]) {
+    VI a = load_bytes(chunks), b = load_bytes(chunks + 64), c = load_bytes(chunks + 128);
+    scale[0] = and_i(a, set_b(63));
+    least[0] = and_i(b, set_b(63));
+    scale[1] = or_i(and_i(c, set_b(15)), and_i(shift_right_i(a, 2), set_b(0x30)));
+    least[1] = or_i(and_i(shift_right_i(c, 4), set_b(15)), and_i(shift_right_i(b, 2), set_b(0x30)));
+}
+
+static inline VI byte_of(VI v, int j) { return and_i(shift_right_var_i(v, 8 * j), set_i(255)); }
+
+/* Two int16 in every lane. */
+static inline VI set_pair(int32_t low, int32_t high) {
+    return set_i((int32_t)((uint32_t)high << 16 | ((uint32_t)low & 0xffffu)));
+}
+
+/* m = sum over the eight sub-blocks of min * sum of codes; pairs of int16 in one multiply-add. */
+static inline VI k_mins(const VI least[2], const int16_t *s) {
+    VI sum = zero_i();
+    for (int h = 0; h < 2; h++, s += 8) {
+        VI even = and_i(least[h], set_i(0x00ff00ff));
+        VI odd = and_i(shift_right_i(least[h], 8), set_i(0x00ff00ff));
+        sum = add_i(sum, dot_pairs(even, set_pair(pair_sum(s), pair_sum(s + 4))));
+        sum = add_i(sum, dot_pairs(odd, set_pair(pair_sum(s + 2), pair_sum(s + 6))));
+    }
+    return sum;
+}
+
+/* The term of Q4_K and Q5_K: R(R(R(d*yd)*float(n)) - R(R(dmin*yd)*float(m))). */
+static inline VF k_term(VF d, VF dmin, float yd, VI n, VI m) {
+    return sub_f(product_term(d, yd, n), product_term(dmin, yd, m));
+}
+
+BLOCK_FN void q4_k_block(place at, int64_t b, const rows16_column *x, int count,
+                              VF (*acc)[UNITS]) {
+    const uint8_t *body = at.body + b * 35 * 64;
+    VF d = load_f16(at.fields + b * 64), dmin = load_f16(at.fields + b * 64 + 32);
+    VI scales[2], least[2], n[ROWS16_COLUMNS];
+    fetch_ahead(body, 35, count);
+    k_scales(body, scales, least);
+    for (int m = 0; m < count; m++) {
+        n[m] = zero_i();
+    }
+    for (int j = 0; j < 4; j++) { /* two sub-blocks: low and high nibbles of 32 bytes */
+        VI low[8], high[8];
+        VI scale_low = scale16(byte_of(scales[j / 2], 2 * j % 4));
+        VI scale_high = scale16(byte_of(scales[j / 2], 2 * j % 4 + 1));
+        for (int c = 0; c < 8; c++) {
+            VI w = load_bytes(body + (3 + 8 * j + c) * 64);
+            low[c] = and_i(w, set_b(15));
+            high[c] = and_i(shift_right_i(w, 4), set_b(15));
+        }
+        for (int m = 0; m < count; m++) {
+            const int8_t *q = x[m].q + 256 * b + 64 * j;
+            for (int first = 0; first < 8; first += GROUP(8)) {
+                VI even = zero_i(), odd = zero_i();
+                for (int c = first; c < first + GROUP(8); c++) {
+                    even = dot_u(even, low[c], broadcast4(q + 4 * c));
+                    odd = dot_u(odd, high[c], broadcast4(q + 32 + 4 * c));
+                }
+                n[m] = add_i(n[m], add_i(scaled(even, scale_low), scaled(odd, scale_high)));
+            }
+        }
+    }
+    for (int m = 0; m < count; m++) {
+        VF term = k_term(d, dmin, x[m].d[b], n[m], k_mins(least, x[m].s + 16 * b));
+        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], term);
+    }
+}
+
+BLOCK_FN void q5_k_block(place at, int64_t b, const rows16_column *x, int count,
+                              VF (*acc)[UNITS]) {
+    const uint8_t *body = at.body + b * 43 * 64;
+    VF d = load_f16(at.fields + b * 64), dmin = load_f16(at.fields + b * 64 + 32);
+    VI scales[2], least[2], n[ROWS16_COLUMNS];
+    fetch_ahead(body, 43, count);
+    k_scales(body, scales, least);
+    for (int m = 0; m < count; m++) {
+        n[m] = zero_i();
+    }
+    for (int j = 0; j < 4; j++) {
+        VI low[8], high[8];
+        VI scale_low = scale16(byte_of(scales[j / 2], 2 * j % 4));
+        VI scale_high = scale16(byte_of(scales[j / 2], 2 * j % 4 + 1));
+        for (int c = 0; c < 8; c++) {
+            VI w = load_bytes(body + (11 + 8 * j + c) * 64);
+            VI h = shift_right_var_i(load_bytes(body + (3 + c) * 64), 2 * j);
+            low[c] = or_i(and_i(w, set_b(15)), shift_left_i(and_i(h, set_b(1)), 4));
+            high[c] = or_i(and_i(shift_right_i(w, 4), set_b(15)), shift_left_i(and_i(h, set_b(2)), 3));
+        }
+        for (int m = 0; m < count; m++) {
+            const int8_t *q = x[m].q + 256 * b + 64 * j;
+            for (int first = 0; first < 8; first += GROUP(4)) {
+                VI even = zero_i(), odd = zero_i();
+                for (int c = first; c < first + GROUP(4); c++) {
+                    even = dot_u(even, low[c], broadcast4(q + 4 * c));
+                    odd = dot_u(odd, high[c], broadcast4(q + 32 + 4 * c));
+                }
+                n[m] = add_i(n[m], add_i(scaled(even, scale_low), scaled(odd, scale_high)));
+            }
+        }
+    }
+    for (int m = 0; m < count; m++) {
+        VF term = k_term(d, dmin, x[m].d[b], n[m], k_mins(least, x[m].s + 16 * b));
+        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], term);
+    }
+}
+
+/* Signed byte j of a chunk as int32. */
+static inline VI signed_byte_of(VI v, int j) {
+    return shift_right_signed_i(shift_left_var_i(v, 24 - 8 * j), 24);
+}
+
+/* Weights 128 * half + 32 * r + 16 * t + 4 * c .., r = 0..3, before the offset of -32. */
+static inline void q6_k_codes(const uint8_t *body, int half, int t, int c, VI w[4]) {
+    VI l0 = load_bytes(body + (16 * half + 4 * t + c) * 64);
+    VI l1 = load_bytes(body + (16 * half + 8 + 4 * t + c) * 64);
+    VI h = load_bytes(body + (32 + 8 * half + 4 * t + c) * 64);
+    VI mask = set_b(15), bits = set_b(0x30);
+    w[0] = or_i(and_i(l0, mask), and_i(shift_left_i(h, 4), bits));
+    w[1] = or_i(and_i(l1, mask), and_i(shift_left_i(h, 2), bits));
+    w[2] = or_i(and_i(shift_right_i(l0, 4), mask), and_i(h, bits));
+    w[3] = or_i(and_i(shift_right_i(l1, 4), mask), and_i(shift_right_i(h, 2), bits));
+}
+
+/* The sum over the sixteen sub-blocks of scale * sum of codes. */
+static inline VI q6_k_offsets(const VI scales[4], const int16_t *s) {
+    VI sum = zero_i();
+    for (int c = 0; c < 4; c++, s += 4) {
+        VI even = shift_right_signed_16(shift_left_16(scales[c], 8), 8);
+        VI odd = shift_right_signed_16(scales[c], 8);
+        sum = add_i(sum, dot_pairs(even, set_pair(s[0], s[2])));
+        sum = add_i(sum, dot_pairs(odd, set_pair(s[1], s[3])));
+    }
+    return sum;
+}
+
+/* n = sum of scale * dot - 32 * sum of scale * sum of codes. */
+BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count,
+                         VF (*acc)[UNITS]) {
+    const uint8_t *body = at.body + b * 52 * 64;
+    VF d = load_f16(at.fields + b * 32);
+    VI n[ROWS16_COLUMNS], bytes[4];
+    fetch_ahead(body, 52, count);
+    for (int c = 0; c < 4; c++) {
+        bytes[c] = load_bytes(body + (48 + c) * 64);
+    }
+    for (int m = 0; m < count; m++) {
+        n[m] = shift_left_i(sub_i(zero_i(), q6_k_offsets(bytes, x[m].s + 16 * b)), 5);
+    }
+    for (int half = 0; half < 2; half++) {
+        for (int t = 0; t < 2; t++) {
+            VI w[4][4], scales[4];
+            for (int c = 0; c < 4; c++) {
+                q6_k_codes(body, half, t, c, w[c]);
+            }
+            for (int r = 0; r < 4; r++) {
+                scales[r] = scale16(signed_byte_of(bytes[2 * half + r / 2], 2 * (r % 2) + t));
+            }
+            for (int m = 0; m < count; m++) {
+                const int8_t *q = x[m].q + 256 * b + 128 * half + 16 * t;
+                for (int r = 0; r < 4; r++) {
+                    for (int first = 0; first < 4; first += GROUP_OF_4(2)) {
+                        VI part = zero_i();
+                        for (int c = first; c < first + GROUP_OF_4(2); c++) {
+                            part = dot_u(part, w[c][r], broadcast4(q + 32 * r + 4 * c));
+                        }
+                        n[m] = add_i(n[m], scaled(part, scales[r]));
+                    }
+                }
+            }
+        }
+    }
+    for (int m = 0; m < count; m++) {
+        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], n[m]));
+    }
+}
+
+/* ---- the tile functions: exact column counts, so that loops over columns unroll ----------------------- */
+
+#define COLUMNS_CASE(NAME, FIELDS, COUNT)                                                          \
+    case COUNT:                                                                                    \
+        for (int64_t b = 0; b < blocks; b++) {                                                     \
+            NAME##_block(at, b, columns, COUNT, acc);                                              \
+        }                                                                                          \
+        break;
+
+#define TILE_FUNCTION(NAME, FIELDS)                                                                \
+    static void NAME##_tile(const uint8_t *tile, int64_t blocks, const rows16_column *columns,     \
+                            int count, float out[][ROWS16_TILE]) {                                 \
+        for (int half = 0; half < ROWS16_TILE / LANES; half++) {                                   \
+            VF acc[ROWS16_COLUMNS][UNITS];                                                         \
+            place at = tile_place(tile, blocks, FIELDS, half);                                     \
+            for (int m = 0; m < count; m++) {                                                      \
+                for (int u = 0; u < UNITS; u++) {                                                  \
+                    acc[m][u] = set_f(0.0f);                                                       \
+                }                                                                                  \
+            }                                                                                      \
+            switch (count) {                                                                       \
+                COLUMNS_CASE(NAME, FIELDS, 1)                                                      \
+                COLUMNS_CASE(NAME, FIELDS, 2)                                                      \
+                COLUMNS_CASE(NAME, FIELDS, 3)                                                      \
+                COLUMNS_CASE(NAME, FIELDS, 4)                                                      \
+            default:                                                                               \
+                break;                                                                             \
+            }                                                                                      \
+            for (int m = 0; m < count; m++) {                                                      \
+                store_f(out[m] + half * LANES, tree(acc[m]));                                      \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+TILE_FUNCTION(q4_0, 1)
+TILE_FUNCTION(q4_1, 2)
+TILE_FUNCTION(q8_0, 1)
+TILE_FUNCTION(iq4_nl, 1)
+TILE_FUNCTION(q4_k, 2)
+TILE_FUNCTION(q5_k, 2)
+TILE_FUNCTION(q6_k, 1)
+
+static rows16_tile_fn find_tile(uint32_t format) {
+    switch (format) {
+    case OPREG_Q4_0:
+        return q4_0_tile;
+    case OPREG_Q4_1:
+        return q4_1_tile;
+    case OPREG_Q8_0:
+        return q8_0_tile;
+    case OPREG_IQ4_NL:
+        return iq4_nl_tile;
+    case OPREG_Q4_K:
+        return q4_k_tile;
+    case OPREG_Q5_K:
+        return q5_k_tile;
+    case OPREG_Q6_K:
+        return q6_k_tile;
+    default:
+        return NULL;
+    }
+}
