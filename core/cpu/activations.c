@@ -2,6 +2,7 @@
  * activations.c - converts rows of x once per call and dots them with rows of blocks. */
 #include "cpu/activations.h"
 
+#include "cpu/rows16.h"
 #include "formats/act.h"
 
 typedef struct convert_job {
@@ -103,46 +104,79 @@ activations activations_make(const opreg_host *host, uint32_t act_dtype,
     return out;
 }
 
+/* One row of weights; the block of a prepared layout is put together in scratch. */
+typedef struct weight_row {
+    const opreg_weight_view *weight;
+    const format_info *format;
+    int64_t expert, n;
+    const uint8_t *stored; /* null where the layout is prepared */
+    const opreg_side *side;
+} weight_row;
+
+static const uint8_t *row_block(const weight_row *row, int64_t block, uint8_t scratch[256]) {
+    if (row->stored != NULL) {
+        return row->stored + block * row->format->bytes;
+    }
+    rows16_block(row->weight, row->expert, row->n, block, scratch);
+    return scratch;
+}
+
 /* Terms of the integer dots, one a unit. */
-static void add_terms(const activations *x, int64_t m, const format_info *format,
-                      const uint8_t *blocks, const opreg_side *side, float accumulators[32]) {
+static void add_terms(const activations *x, int64_t m, const weight_row *row,
+                      float accumulators[32]) {
+    const format_info *format = row->format;
     int64_t units = x->k / format->unit, parts = format->values / format->unit;
     const int8_t *codes = x->codes + m * x->k;
     const int16_t *sums = x->sums + m * x->k / 16;
     const float *scales = x->scales + m * units;
+    uint8_t scratch[256];
     for (int64_t u = 0; u < units; u++) {
-        const uint8_t *block = blocks + u / parts * format->bytes;
+        const uint8_t *block = row_block(row, u / parts, scratch);
         int part = (int)(u % parts);
         int32_t n[2] = {0, 0};
-        format->sums(block, part, codes + u * format->unit, sums + u * format->unit / 16, side, n);
-        accumulators[u % 32] += format->term(block, part, n, scales[u], side);
+        format->sums(block, part, codes + u * format->unit, sums + u * format->unit / 16, row->side,
+                     n);
+        accumulators[u % 32] += format->term(block, part, n, scales[u], row->side);
     }
 }
 
 /* Folds of the formats dotted with f32, one run of fmaf a unit.  A block of one value is no larger
  * than a unit; the last unit of a row may then be short. */
-static void fold_units(const activations *x, int64_t m, const format_info *format,
-                       const uint8_t *blocks, const opreg_side *side, float accumulators[32]) {
-    const float *row = x->x + m * x->x_stride;
+static void fold_units(const activations *x, int64_t m, const weight_row *row,
+                       float accumulators[32]) {
+    const format_info *format = row->format;
+    const float *values = x->x + m * x->x_stride;
     int64_t parts = format->values / format->unit;
+    uint8_t scratch[256];
     for (int64_t u = 0, first = 0; first < x->k; u++, first += format->unit) {
         int count = x->k - first < format->unit ? (int)(x->k - first) : format->unit;
-        const uint8_t *block = blocks + (parts > 0 ? u / parts : first) * format->bytes;
+        const uint8_t *block = row_block(row, parts > 0 ? u / parts : first, scratch);
         int part = parts > 0 ? (int)(u % parts) : 0;
         accumulators[u % 32] =
-            format->fold(block, part, row + first, count, accumulators[u % 32], side);
+            format->fold(block, part, values + first, count, accumulators[u % 32], row->side);
     }
 }
 
 float activations_dot(const activations *x, int64_t m, const format_info *format,
-                      const uint8_t *blocks, const opreg_side *side) {
+                      const opreg_weight_view *weight, int64_t expert, int64_t n) {
     float accumulators[32] = {0}, y;
+    const weight_row row = {
+        .weight = weight,
+        .format = format,
+        .expert = expert,
+        .n = n,
+        .stored = weight->layout == OPREG_LAYOUT_STORED
+                      ? (const uint8_t *)weight->data + expert * weight->expert_stride +
+                            n * weight->row_bytes
+                      : NULL,
+        .side = &weight->side[expert],
+    };
     if (format->kind == FORMAT_SUMS) {
-        add_terms(x, m, format, blocks, side, accumulators);
+        add_terms(x, m, &row, accumulators);
     } else {
-        fold_units(x, m, format, blocks, side, accumulators);
+        fold_units(x, m, &row, accumulators);
     }
     y = canonical_tree(accumulators) * format->final_factor;
     /* GQH's tensor scale is inside its block scales */
-    return format->side == FORMAT_SIDE_SCALE ? y * side->tensor_scale : y;
+    return format->side == FORMAT_SIDE_SCALE ? y * row.side->tensor_scale : y;
 }

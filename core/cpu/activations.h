@@ -40,9 +40,9 @@ void activations_quantize(const opreg_host *host, uint32_t act_dtype,
                           const activation_source *source, int8_t *codes, float *scales,
                           int16_t *sums);
 
-/* The f32 dot of one row of blocks with activation row m, by the canonical order: 32 accumulators,
- * tree, final factor, tensor scale. */
+/* The f32 dot of row n of an expert's weights, in any layout of the backend, with activation row m,
+ * by the canonical order: 32 accumulators, tree, final factor, tensor scale. */
 float activations_dot(const activations *x, int64_t m, const format_info *format,
-                      const uint8_t *blocks, const opreg_side *side);
+                      const opreg_weight_view *weight, int64_t expert, int64_t n);
 
 #endif /* OPREG_CPU_ACTIVATIONS_H */

@@ -24,12 +24,6 @@ opreg_status opreg_cpu_entry(const opreg_host *host, opreg_plugin *out);
 
 extern const opreg_device_io cpu_io;
 
-/* One expert's row n of a stored weight. */
-static inline const uint8_t *weight_row(const opreg_weight_view *weight, int64_t expert,
-                                        int64_t n) {
-    return (const uint8_t *)weight->data + expert * weight->expert_stride + n * weight->row_bytes;
-}
-
 /* The part of a workspace that starts at *used, which grows by bytes and stays 64-byte aligned.
  * Called with a null base it only counts. */
 static inline void *workspace_take(void *base, uint64_t *used, uint64_t bytes) {

@@ -3,6 +3,7 @@
  */
 #include "cpu/cpu.h"
 #include "cpu/kernels.h"
+#include "cpu/rows16.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,11 @@ static const uint32_t all_formats[] = {
 #define CPU_BASELINE OPREG_KF_BASELINE
 #define CPU_OPT_IN   0u
 
+/* layouts of kernels.inc: a baseline takes all of them */
+#define CPU_LAYOUT_STORED OPREG_LAYOUT_STORED
+#define CPU_LAYOUT_EVERY  OPREG_LAYOUT_ANY
+#define CPU_LAYOUT_ROWS16 ROWS16_LAYOUT
+
 static const char reference_quantize_summary[] = "the canonical activation quantizer";
 static const char reference_matmul_summary[] = "the canonical order, every format and dtype";
 static const char reference_route_summary[] = "the canonical route, byte for byte";
@@ -29,6 +35,17 @@ static const char reference_combine_summary[] = "router weights times rows, slot
 static const char reference_ffn_summary[] = "moe_glu, moe_down and moe_combine with h in f32";
 static const char reference_attention_summary[] = "the canonical order, every cache and table";
 
+static const char rows16_avx2_matmul_summary[] = "AVX2, 16 rows side by side";
+static const char rows16_avx2_moe_matmul_summary[] = "AVX2, 16 rows side by side";
+static const char rows16_avx2_moe_glu_summary[] = "AVX2, 16 rows side by side";
+static const char rows16_avx2_moe_down_summary[] = "AVX2, 16 rows side by side";
+static const char rows16_avx2_ffn_summary[] = "AVX2, 16 rows side by side";
+static const char rows16_avx512_matmul_summary[] = "AVX-512 VNNI, 16 rows side by side";
+static const char rows16_avx512_moe_matmul_summary[] = "AVX-512 VNNI, 16 rows side by side";
+static const char rows16_avx512_moe_glu_summary[] = "AVX-512 VNNI, 16 rows side by side";
+static const char rows16_avx512_moe_down_summary[] = "AVX-512 VNNI, 16 rows side by side";
+static const char rows16_avx512_ffn_summary[] = "AVX-512 VNNI, 16 rows side by side";
+
 #define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_,          \
                      formats_)                                                                     \
     static const opreg_kernel kernel##_kernel = {                                                  \
@@ -37,7 +54,7 @@ static const char reference_attention_summary[] = "the canonical order, every ca
         .flags = CPU_##kind | OPREG_KF_DETERMINISTIC | OPREG_KF_WIDTH_INVARIANT,                   \
         .priority = priority_,                                                                     \
         .level = OPREG_LEVEL_##level_,                                                             \
-        .layout = OPREG_LAYOUT_##layout_,                                                          \
+        .layout = CPU_LAYOUT_##layout_,                                                            \
         .name = #kernel,                                                                           \
         .summary = kernel##_summary,                                                               \
         .formats = formats_,                                                                       \
@@ -96,6 +113,8 @@ static opreg_status probe(const opreg_host *host, opreg_device *rows, size_t cap
     return OPREG_OK;
 }
 
+static const opreg_layout *const layouts[] = {&rows16_layout};
+
 static const opreg_plugin plugin = {
     .struct_size = sizeof(opreg_plugin),
     .abi_major = OPREG_ABI_MAJOR,
@@ -110,7 +129,9 @@ static const opreg_plugin plugin = {
         "C11",
 #endif
     .archs = "host",
+    .num_layouts = sizeof layouts / sizeof layouts[0],
     .kernels = kernels,
+    .layouts = layouts,
     .io = &cpu_io,
     .probe = probe,
 };

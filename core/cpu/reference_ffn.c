@@ -2,8 +2,9 @@
  * reference_ffn.c - moe_ffn: moe_glu, moe_down and moe_combine one after the other, h and the rows
  * in f32 in the workspace. */
 #include "cpu/combine.h"
-#include "cpu/kernels.h"
 #include "cpu/grouped.h"
+#include "cpu/kernels.h"
+#include "cpu/matmul.h"
 
 #include <stdio.h>
 
@@ -39,7 +40,8 @@ uint64_t reference_ffn_workspace(const opreg_device *dev, const void *problem) {
                                     p->tokens * p->top_k, p->inter);
 }
 
-static void run_glu(const opreg_moe_ffn *p, const opreg_call *call, uint64_t *used, float *h) {
+static void run_glu(const opreg_moe_ffn *p, const opreg_call *call, tile_finder find,
+                    uint64_t *used, float *h) {
     const activation_source source = {
         .dtype = p->x_dtype,
         .rows = p->tokens,
@@ -49,24 +51,29 @@ static void run_glu(const opreg_moe_ffn *p, const opreg_call *call, uint64_t *us
     };
     grouped job = {
         .host = call->host,
-        .format = format_by_id(p->b_dtype),
-        .weights = {call->weights[0], call->weights[1]},
-        .glu = p->glu,
-        .glu_alpha = p->glu_alpha,
-        .glu_limit = p->glu_limit,
+        .product =
+            {
+                .format = format_by_id(p->b_dtype),
+                .tile = find != NULL ? find(p->b_dtype) : NULL,
+                .glu = p->glu,
+                .glu_alpha = p->glu_alpha,
+                .glu_limit = p->glu_limit,
+                .weights = {call->weights[0], call->weights[1]},
+                .n = p->inter,
+            },
         .route = route_read(call->bufs[OPREG_FFN_ROUTE].ptr, p->tokens, p->top_k, p->experts),
         .x_rows = OPREG_X_BY_TOKEN,
         .y = h,
         .y_dtype = OPREG_F32,
-        .n = p->inter,
         .y_stride = p->inter,
     };
-    job.x = activations_make(call->host, job.format->act_dtype, &source, call->workspace.ptr, used);
+    job.product.x = activations_make(call->host, job.product.format->act_dtype, &source,
+                                     call->workspace.ptr, used);
     grouped_run(&job);
 }
 
-static void run_down(const opreg_moe_ffn *p, const opreg_call *call, uint64_t *used, const float *h,
-                     float *rows) {
+static void run_down(const opreg_moe_ffn *p, const opreg_call *call, tile_finder find,
+                     uint64_t *used, const float *h, float *rows) {
     const activation_source source = {
         .dtype = OPREG_F32,
         .rows = p->tokens * p->top_k,
@@ -76,22 +83,25 @@ static void run_down(const opreg_moe_ffn *p, const opreg_call *call, uint64_t *u
     };
     grouped job = {
         .host = call->host,
-        .format = format_by_id(p->down_dtype),
-        .weights = {call->weights[2], NULL},
-        .glu = OPREG_GLU_NONE,
+        .product =
+            {
+                .format = format_by_id(p->down_dtype),
+                .tile = find != NULL ? find(p->down_dtype) : NULL,
+                .weights = {call->weights[2], NULL},
+                .n = p->hidden,
+            },
         .route = route_read(call->bufs[OPREG_FFN_ROUTE].ptr, p->tokens, p->top_k, p->experts),
         .x_rows = OPREG_X_BY_DST,
         .y = rows,
         .y_dtype = OPREG_F32,
-        .n = p->hidden,
         .y_stride = p->hidden,
     };
-    job.x = activations_make(call->host, job.format->act_dtype, &source, call->workspace.ptr, used);
+    job.product.x = activations_make(call->host, job.product.format->act_dtype, &source,
+                                     call->workspace.ptr, used);
     grouped_run(&job);
 }
 
-opreg_status reference_ffn_run(void *state, const void *problem, const opreg_call *call) {
-    const opreg_moe_ffn *p = problem;
+opreg_status ffn_run(const opreg_moe_ffn *p, const opreg_call *call, tile_finder find) {
     const opreg_moe_combine combine = {
         .struct_size = sizeof combine,
         .x_dtype = OPREG_F32,
@@ -105,13 +115,17 @@ opreg_status reference_ffn_run(void *state, const void *problem, const opreg_cal
     };
     uint64_t used = 0;
     float *h, *rows;
-    (void)state;
     take_rows(p, call->workspace.ptr, &used, &h, &rows);
     /* a route that is not moe_route's may leave rows out: they count as zero */
     memset(call->workspace.ptr, 0, (size_t)used);
-    run_glu(p, call, &used, h);
-    run_down(p, call, &used, h, rows);
+    run_glu(p, call, find, &used, h);
+    run_down(p, call, find, &used, h, rows);
     combine_rows(call->host, &combine, call->bufs[OPREG_FFN_Y].ptr, rows,
                  call->bufs[OPREG_FFN_WEIGHTS].ptr);
     return OPREG_OK;
+}
+
+opreg_status reference_ffn_run(void *state, const void *problem, const opreg_call *call) {
+    (void)state;
+    return ffn_run(problem, call, NULL);
 }

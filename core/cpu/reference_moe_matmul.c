@@ -2,6 +2,7 @@
  * reference_moe_matmul.c - moe_matmul, moe_glu and moe_down: one computation, three operators. */
 #include "cpu/grouped.h"
 #include "cpu/kernels.h"
+#include "cpu/matmul.h"
 
 #include <stdio.h>
 
@@ -26,8 +27,7 @@ uint64_t reference_moe_matmul_workspace(const opreg_device *dev, const void *pro
     return activations_bytes(format_by_id(p->b_dtype)->act_dtype, p->x_dtype, rows_of_x(p), p->k);
 }
 
-opreg_status reference_moe_matmul_run(void *state, const void *problem, const opreg_call *call) {
-    const opreg_moe_matmul *p = problem;
+opreg_status moe_matmul_run(const opreg_moe_matmul *p, const opreg_call *call, tile_finder find) {
     const activation_source source = {
         .dtype = p->x_dtype,
         .rows = rows_of_x(p),
@@ -39,24 +39,32 @@ opreg_status reference_moe_matmul_run(void *state, const void *problem, const op
     };
     grouped job = {
         .host = call->host,
-        .format = format_by_id(p->b_dtype),
-        .weights = {call->weights[0], p->glu == OPREG_GLU_NONE ? NULL : call->weights[1]},
-        .glu = p->glu,
-        .glu_alpha = p->glu_alpha,
-        .glu_limit = p->glu_limit,
+        .product =
+            {
+                .format = format_by_id(p->b_dtype),
+                .tile = find != NULL ? find(p->b_dtype) : NULL,
+                .glu = p->glu,
+                .glu_alpha = p->glu_alpha,
+                .glu_limit = p->glu_limit,
+                .weights = {call->weights[0], p->glu != OPREG_GLU_NONE ? call->weights[1] : NULL},
+                .n = p->n,
+            },
         .route = route_read(call->bufs[OPREG_MOE_ROUTE_BUF].ptr, p->tokens, p->top_k, p->experts),
         .x_rows = p->x_rows,
         .y = call->bufs[OPREG_MOE_Y].ptr,
         .y_dtype = p->y_dtype,
-        .n = p->n,
         .y_stride = p->y_stride,
     };
     uint64_t used = 0;
-    (void)state;
-    job.x =
-        activations_make(call->host, job.format->act_dtype, &source, call->workspace.ptr, &used);
+    job.product.x = activations_make(call->host, job.product.format->act_dtype, &source,
+                                     call->workspace.ptr, &used);
     grouped_run(&job);
     return OPREG_OK;
+}
+
+opreg_status reference_moe_matmul_run(void *state, const void *problem, const opreg_call *call) {
+    (void)state;
+    return moe_matmul_run(problem, call, NULL);
 }
 
 opreg_status reference_moe_glu_supports(const opreg_device *dev, const void *problem,

@@ -13,8 +13,8 @@
 
 #include "opreg/opreg_plugin.h"
 
-#define ROWS16_LAYOUT 1u /* its id                                                               */
-#define ROWS16_TILE 16   /* rows of a tile                                                       */
+#define ROWS16_LAYOUT 1u /* its id */
+#define ROWS16_TILE   16 /* rows of a tile                                                       */
 
 /* The layout row of the plugin's table, and the formats it takes (0 ends). */
 extern const opreg_layout rows16_layout;
@@ -37,7 +37,7 @@ typedef struct rows16_column {
     const int16_t *s;
 } rows16_column;
 
-#define ROWS16_COLUMNS 4 /* most columns of one call of a tile kernel                             */
+#define ROWS16_COLUMNS 4 /* most columns of one call of a tile kernel */
 
 /* out[c][r] = the f32 result of row r of the tile with column c, before bias.  blocks: of a row. */
 typedef void (*rows16_tile_fn)(const uint8_t *tile, int64_t blocks, const rows16_column *columns,

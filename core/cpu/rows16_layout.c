@@ -13,8 +13,8 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {OPREG_Q4_0, 1, 0, 2, 4},   {OPREG_Q4_1, 2, 0, 4, 4},    {OPREG_Q8_0, 1, 0, 2, 8},
-    {OPREG_IQ4_NL, 1, 0, 2, 4}, {OPREG_Q4_K, 2, 0, 4, 35},   {OPREG_Q5_K, 2, 0, 4, 43},
+    {OPREG_Q4_0, 1, 0, 2, 4},    {OPREG_Q4_1, 2, 0, 4, 4},  {OPREG_Q8_0, 1, 0, 2, 8},
+    {OPREG_IQ4_NL, 1, 0, 2, 4},  {OPREG_Q4_K, 2, 0, 4, 35}, {OPREG_Q5_K, 2, 0, 4, 43},
     {OPREG_Q6_K, 1, 208, 0, 52},
 };
 
@@ -98,9 +98,10 @@ static void move_tile(void *arg, int64_t i) {
     const pack_job *job = arg;
     int64_t expert = i / job->tiles, t = i % job->tiles;
     int64_t row_bytes = job->blocks * job->info->bytes;
-    const uint8_t *stored_base = (job->to_tile ? job->source : job->dst) + expert * job->stored_stride;
-    const uint8_t *tile_base = (job->to_tile ? job->dst : job->source) + expert * job->tiled_stride +
-                               t * tile_bytes(job->s, job->blocks);
+    const uint8_t *stored_base =
+        (job->to_tile ? job->source : job->dst) + expert * job->stored_stride;
+    const uint8_t *tile_base = (job->to_tile ? job->dst : job->source) +
+                               expert * job->tiled_stride + t * tile_bytes(job->s, job->blocks);
     uint8_t *tile = (uint8_t *)(uintptr_t)tile_base; /* written when packing, read otherwise */
     if (job->to_tile) {
         memset(tile, 0, (size_t)tile_bytes(job->s, job->blocks));
@@ -117,9 +118,16 @@ static void move_tile(void *arg, int64_t i) {
 static opreg_status move_all(const opreg_host *host, const opreg_weight_view *view, void *dst,
                              int to_tile) {
     const format_info *info = format_by_id(view->format);
-    pack_job job = {find_shape(view->format), info, view->data, dst, view->n,
-                    view->k / info->values,  (view->n + ROWS16_TILE - 1) / ROWS16_TILE,
-                    0, 0, to_tile};
+    pack_job job = {find_shape(view->format),
+                    info,
+                    view->data,
+                    dst,
+                    view->n,
+                    view->k / info->values,
+                    (view->n + ROWS16_TILE - 1) / ROWS16_TILE,
+                    0,
+                    0,
+                    to_tile};
     int64_t packed_stored = view->n * job.blocks * info->bytes;
     int64_t packed_tiled = (int64_t)rows16_bytes(view->format, view->n, view->k);
     job.stored_stride = to_tile ? view->expert_stride : packed_stored;
@@ -151,4 +159,4 @@ static uint64_t bytes(const opreg_device *dev, uint32_t format, int64_t experts,
 
 const opreg_layout rows16_layout = {
     sizeof(opreg_layout), ROWS16_LAYOUT, "rows16", "16 rows side by side, for vector lanes",
-    rows16_formats, bytes, pack, unpack};
+    rows16_formats,       bytes,         pack,     unpack};

@@ -10,10 +10,12 @@
  *   whole(part)           the part as int32
  *   scaled(part, scale)   the part times scale(v), v an int32 of at most 8 bits, as int32
  *   and plain operations on whole vectors.
- * Every float operation is one IEEE operation: the canonical order of docs/numerics.md, a lane a row.
- * Unit u of a row is added to accumulator u mod 32, in memory that stays in the first cache. */
+ * Every float operation is one IEEE operation: the canonical order of docs/numerics.md, a lane a
+ * row. Unit u of a row is added to accumulator u mod 32, in memory that stays in the first cache.
+ */
 
-#define UNITS 32 /* accumulators of a row                                                            */
+#define UNITS                                                                                      \
+    32 /* accumulators of a row                                                            */
 
 /* count is a constant of each call: the loops over columns unroll into registers */
 #define BLOCK_FN static inline __attribute__((always_inline))
@@ -44,9 +46,12 @@ static inline VF product_term(VF d, float yd, VI n) {
     return mul_f(mul_f(d, set_f(yd)), float_of_int(n));
 }
 
-static inline int32_t pair_sum(const int16_t *s) { return (int32_t)s[0] + s[1]; }
+static inline int32_t pair_sum(const int16_t *s) {
+    return (int32_t)s[0] + s[1];
+}
 
-/* ---- 32-weight blocks ------------------------------------------------------------------------------ */
+/* ---- 32-weight blocks
+ * ------------------------------------------------------------------------------ */
 
 /* Low and high nibbles of a block's four chunks. */
 static inline void nibbles(const uint8_t *chunks, VI low[4], VI high[4]) {
@@ -66,8 +71,7 @@ static inline VI dot_nibbles(const VI low[4], const VI high[4], const int8_t *q)
     return whole(part);
 }
 
-BLOCK_FN void q4_0_block(place at, int64_t b, const rows16_column *x, int count,
-                              VF (*acc)[UNITS]) {
+BLOCK_FN void q4_0_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     VI low[4], high[4];
     VF d = load_f16(at.fields + b * 32);
     nibbles(at.body + b * 4 * 64, low, high);
@@ -78,8 +82,7 @@ BLOCK_FN void q4_0_block(place at, int64_t b, const rows16_column *x, int count,
     }
 }
 
-BLOCK_FN void q4_1_block(place at, int64_t b, const rows16_column *x, int count,
-                              VF (*acc)[UNITS]) {
+BLOCK_FN void q4_1_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     VI low[4], high[4];
     VF d = load_f16(at.fields + b * 64), least = load_f16(at.fields + b * 64 + 32);
     nibbles(at.body + b * 4 * 64, low, high);
@@ -92,7 +95,7 @@ BLOCK_FN void q4_1_block(place at, int64_t b, const rows16_column *x, int count,
 }
 
 BLOCK_FN void iq4_nl_block(place at, int64_t b, const rows16_column *x, int count,
-                                VF (*acc)[UNITS]) {
+                           VF (*acc)[UNITS]) {
     VI low[4], high[4];
     VF d = load_f16(at.fields + b * 32);
     nibbles(at.body + b * 4 * 64, low, high);
@@ -112,8 +115,7 @@ BLOCK_FN void iq4_nl_block(place at, int64_t b, const rows16_column *x, int coun
     }
 }
 
-BLOCK_FN void q8_0_block(place at, int64_t b, const rows16_column *x, int count,
-                              VF (*acc)[UNITS]) {
+BLOCK_FN void q8_0_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     VI w[8];
     VF d = load_f16(at.fields + b * 32);
     for (int c = 0; c < 8; c++) {
@@ -131,14 +133,16 @@ BLOCK_FN void q8_0_block(place at, int64_t b, const rows16_column *x, int count,
     }
 }
 
-/* A block of a K type is kilobytes that are not read in order, which the hardware does not foresee. */
+/* A block of a K type is kilobytes that are not read in order, which the hardware does not foresee.
+ */
 BLOCK_FN void fetch_ahead(const uint8_t *body, int chunks, int count) {
     for (int c = 0; c < chunks && count == 1; c++) {
         __builtin_prefetch(body + (2 * chunks + c) * 64);
     }
 }
 
-/* ---- K types: 256 weights, Q8_K ---------------------------------------------------------------------- */
+/* ---- K types: 256 weights, Q8_K
+ * ---------------------------------------------------------------------- */
 
 /* Scales and mins of Q4_K and Q5_K, 6 bits each: byte j of scale[j / 4] and least[j / 4]. */
 static inline void k_scales(const uint8_t *chunks, VI scale[2], VI least[2]) {
@@ -149,7 +153,9 @@ static inline void k_scales(const uint8_t *chunks, VI scale[2], VI least[2]) {
     least[1] = or_i(and_i(shift_right_i(c, 4), set_b(15)), and_i(shift_right_i(b, 2), set_b(0x30)));
 }
 
-static inline VI byte_of(VI v, int j) { return and_i(shift_right_var_i(v, 8 * j), set_i(255)); }
+static inline VI byte_of(VI v, int j) {
+    return and_i(shift_right_var_i(v, 8 * j), set_i(255));
+}
 
 /* Two int16 in every lane. */
 static inline VI set_pair(int32_t low, int32_t high) {
@@ -173,8 +179,7 @@ static inline VF k_term(VF d, VF dmin, float yd, VI n, VI m) {
     return sub_f(product_term(d, yd, n), product_term(dmin, yd, m));
 }
 
-BLOCK_FN void q4_k_block(place at, int64_t b, const rows16_column *x, int count,
-                              VF (*acc)[UNITS]) {
+BLOCK_FN void q4_k_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     const uint8_t *body = at.body + b * 35 * 64;
     VF d = load_f16(at.fields + b * 64), dmin = load_f16(at.fields + b * 64 + 32);
     VI scales[2], least[2], n[ROWS16_COLUMNS];
@@ -210,8 +215,7 @@ BLOCK_FN void q4_k_block(place at, int64_t b, const rows16_column *x, int count,
     }
 }
 
-BLOCK_FN void q5_k_block(place at, int64_t b, const rows16_column *x, int count,
-                              VF (*acc)[UNITS]) {
+BLOCK_FN void q5_k_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     const uint8_t *body = at.body + b * 43 * 64;
     VF d = load_f16(at.fields + b * 64), dmin = load_f16(at.fields + b * 64 + 32);
     VI scales[2], least[2], n[ROWS16_COLUMNS];
@@ -228,7 +232,8 @@ BLOCK_FN void q5_k_block(place at, int64_t b, const rows16_column *x, int count,
             VI w = load_bytes(body + (11 + 8 * j + c) * 64);
             VI h = shift_right_var_i(load_bytes(body + (3 + c) * 64), 2 * j);
             low[c] = or_i(and_i(w, set_b(15)), shift_left_i(and_i(h, set_b(1)), 4));
-            high[c] = or_i(and_i(shift_right_i(w, 4), set_b(15)), shift_left_i(and_i(h, set_b(2)), 3));
+            high[c] =
+                or_i(and_i(shift_right_i(w, 4), set_b(15)), shift_left_i(and_i(h, set_b(2)), 3));
         }
         for (int m = 0; m < count; m++) {
             const int8_t *q = x[m].q + 256 * b + 64 * j;
@@ -278,8 +283,7 @@ static inline VI q6_k_offsets(const VI scales[4], const int16_t *s) {
 }
 
 /* n = sum of scale * dot - 32 * sum of scale * sum of codes. */
-BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count,
-                         VF (*acc)[UNITS]) {
+BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     const uint8_t *body = at.body + b * 52 * 64;
     VF d = load_f16(at.fields + b * 32);
     VI n[ROWS16_COLUMNS], bytes[4];
@@ -318,7 +322,8 @@ BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count,
     }
 }
 
-/* ---- the tile functions: exact column counts, so that loops over columns unroll ----------------------- */
+/* ---- the tile functions: exact column counts, so that loops over columns unroll
+ * ----------------------- */
 
 #define COLUMNS_CASE(NAME, FIELDS, COUNT)                                                          \
     case COUNT:                                                                                    \

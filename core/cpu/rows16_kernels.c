@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ * rows16_kernels.c - the variants that read the layout rows16, one set per instruction set. */
+#include "cpu/kernels.h"
+#include "cpu/matmul.h"
+
+#include <stdio.h>
+
+static int has_avx2(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+#else
+    return 0;
+#endif
+}
+
+static int has_avx512(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vnni");
+#else
+    return 0;
+#endif
+}
+
+static opreg_status check(int present, const char *needs, tile_finder find, uint32_t format,
+                          char reason[128]) {
+    if (!present) {
+        snprintf(reason, 128, "this processor has no %s", needs);
+        return OPREG_E_UNSUPPORTED;
+    }
+    if (find(format) == NULL) {
+        const format_info *info = format_by_id(format);
+        snprintf(reason, 128, "weight format %s is not one of q4_0 q4_1 q8_0 iq4_nl q4_k q5_k q6_k",
+                 info != NULL ? info->name : "of a plugin");
+        return OPREG_E_UNSUPPORTED;
+    }
+    return OPREG_OK;
+}
+
+static opreg_status check_ffn(int present, const char *needs, tile_finder find,
+                              const opreg_moe_ffn *p, char reason[128]) {
+    opreg_status status = check(present, needs, find, p->b_dtype, reason);
+    return status != OPREG_OK ? status : check(present, needs, find, p->down_dtype, reason);
+}
+
+/* One variant of an operator: the reference's workspace and driver with another tile kernel. */
+#define VARIANT(ISA, NEEDS, NAME, PROBLEM, CHECK, RUN, FORMAT)                                     \
+    opreg_status rows16_##ISA##_##NAME##_supports(const opreg_device *dev, const void *problem,    \
+                                                  char reason[128]) {                              \
+        const PROBLEM *p = problem;                                                                \
+        (void)dev;                                                                                 \
+        return CHECK(has_##ISA(), NEEDS, rows16_tile_##ISA, FORMAT, reason);                       \
+    }                                                                                              \
+    uint64_t rows16_##ISA##_##NAME##_workspace(const opreg_device *dev, const void *problem) {     \
+        return reference_##NAME##_workspace(dev, problem);                                         \
+    }                                                                                              \
+    opreg_status rows16_##ISA##_##NAME##_run(void *state, const void *problem,                     \
+                                             const opreg_call *call) {                             \
+        (void)state;                                                                               \
+        return RUN(problem, call, rows16_tile_##ISA);                                              \
+    }
+
+#define VARIANTS(ISA, NEEDS)                                                                       \
+    VARIANT(ISA, NEEDS, matmul, opreg_matmul_bt_quant, check, matmul_run, p->b_dtype)              \
+    VARIANT(ISA, NEEDS, moe_matmul, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)           \
+    VARIANT(ISA, NEEDS, moe_glu, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)              \
+    VARIANT(ISA, NEEDS, moe_down, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)             \
+    VARIANT(ISA, NEEDS, ffn, opreg_moe_ffn, check_ffn, ffn_run, p)
+
+VARIANTS(avx2, "AVX2 with F16C")
+VARIANTS(avx512, "AVX-512 with VNNI")
