@@ -391,6 +391,48 @@ static void bad_attention_codebooks_are_refused(void **state) {
     }
 }
 
+/* ---- any bytes ----------------------------------------------------------------------------------
+ */
+
+/* Whatever one byte becomes, parsing ends in OK or E_ARG; a sanitizer sees the rest. */
+static void survive_every_byte(sidecar_wire wire, const blob *whole) {
+    static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+    for (uint64_t at = 0; at < whole->size; at++) {
+        for (size_t v = 0; v < sizeof values; v++) {
+            blob changed = *whole;
+            sidecar_entry *entries;
+            size_t count;
+            uint8_t *copy;
+            changed.bytes[at] = values[v];
+            opreg_status status = parse(wire, &changed, &entries, &count, &copy);
+            if (status != OPREG_OK && status != OPREG_E_ARG) {
+                fail_msg("byte %llu as %u: %s", (unsigned long long)at, values[v],
+                         opreg_status_name(status));
+            }
+            free(entries);
+            free(copy);
+        }
+    }
+}
+
+static void any_byte_may_be_wrong(void **state) {
+    blob bytes = one_gqh_name("blk.0.w", 7);
+    (void)state;
+    survive_every_byte(SIDECAR_GQH, &bytes);
+    bytes = header("P4MIXv1", 2);
+    put_down(&bytes, 0, 2, 8, 0);
+    put_down(&bytes, 1, 2, 8, 0);
+    survive_every_byte(SIDECAR_DOWN, &bytes);
+    bytes = header("GUMIXs1", 2);
+    put_surface(&bytes, 0, 0);
+    put_surface(&bytes, 0, 1);
+    survive_every_byte(SIDECAR_EXPERTS, &bytes);
+    bytes = header("DMIXs1\0\0", 2);
+    put_attention(&bytes, 0, 105, 8, 1);
+    put_attention(&bytes, 1, 106, 1, 1);
+    survive_every_byte(SIDECAR_ATTENTION, &bytes);
+}
+
 /* ---- tensors ------------------------------------------------------------------------------------
  */
 
@@ -441,6 +483,7 @@ int main(void) {
         cmocka_unit_test(the_fused_layout_and_unknown_surfaces_are_refused),
         cmocka_unit_test(attention_codebooks_are_read),
         cmocka_unit_test(bad_attention_codebooks_are_refused),
+        cmocka_unit_test(any_byte_may_be_wrong),
         cmocka_unit_test(an_entry_fits_only_its_tensor),
         cmocka_unit_test(a_wire_past_the_last_has_no_key),
     };
