@@ -6,6 +6,7 @@
 #include <string.h>
 
 static _Thread_local char error_text[ERROR_TEXT_BYTES];
+static _Thread_local uint32_t error_count;
 
 opreg_status fail_v(opreg_status status, const char *format, va_list arguments) {
     char text[ERROR_TEXT_BYTES];
@@ -16,6 +17,7 @@ opreg_status fail_v(opreg_status status, const char *format, va_list arguments) 
         memcpy(text + sizeof text - 4, "...", 4);
     }
     memcpy(error_text, text, strlen(text) + 1);
+    error_count++;
     return status;
 }
 
@@ -27,7 +29,9 @@ opreg_status fail(opreg_status status, const char *format, ...) {
     return status;
 }
 
-void error_clear(void) { error_text[0] = '\0'; }
+uint32_t error_mark(void) { return error_count; }
+
+const char *error_since(uint32_t mark) { return error_count != mark ? error_text : ""; }
 
 const char *opreg_last_error(void) { return error_text; }
 

@@ -25,7 +25,11 @@ opreg_status fail_v(opreg_status status, const char *format, va_list arguments)
 #endif
     ;
 
-/* Forgets this thread's text, before a call into foreign code that may or may not leave one. */
-void error_clear(void);
+/* How often this thread has failed: taken before a call into foreign code, which may or may not
+ * leave a text, and given to error_since after it. */
+uint32_t error_mark(void);
+
+/* The text when there is one since the mark, else "". */
+const char *error_since(uint32_t mark);
 
 #endif /* OPREG_ERROR_H */

@@ -79,17 +79,3 @@ opreg_status problem_block(uint32_t format, const problem_formats *extra, uint32
     return fail(OPREG_E_ARG, "%s %u is not a weight format that opreg knows",
                 format >= OPREG_DTYPE_PLUGIN ? "plugin format id" : "format id", format);
 }
-
-uint32_t problem_dialect(uint32_t format, uint32_t dialect) {
-    if (dialect != OPREG_DIALECT_DEFAULT) {
-        return dialect;
-    }
-    switch (format) {
-    case OPREG_ROCMFP2:
-        return OPREG_DIALECT_ROCMFP2_SIGNBIT;
-    case OPREG_NVFP4:
-        return OPREG_DIALECT_NVFP4_HOST;
-    default:
-        return OPREG_DIALECT_DEFAULT;
-    }
-}

@@ -120,10 +120,6 @@ size_t problem_text(opreg_op op, const problem_any *problem, int brief, char *te
 /* Fills every field that has its "not named" value with its default, which may depend on others. */
 void problem_defaults(opreg_op op, problem_any *problem, const unsigned char *named);
 
-/* The explicit reading behind OPREG_DIALECT_DEFAULT: two dialects of a format are the same when
- * these are. */
-uint32_t problem_dialect(uint32_t format, uint32_t dialect);
-
 /* Block shape of a format: OPREG_OK, or E_ARG for an unknown id. */
 opreg_status problem_block(uint32_t format, const problem_formats *extra, uint32_t *values,
                            uint32_t *bytes);

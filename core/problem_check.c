@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "formats/formats.h"
+#include "formats/side.h"
 #include "problem.h"
 
 #define TRY(call)                                                                                  \
@@ -50,28 +51,18 @@ static opreg_status check_extent(const char *key, int64_t rows, int64_t stride) 
 }
 
 static opreg_status check_dialect(const char *key, uint32_t format, uint32_t dialect) {
-    int right;
+    int known = 0;
     if (dialect > OPREG_DIALECT_ROCMFP4_HIP) {
         return fail(OPREG_E_ARG, "%s %u is not an opreg_dialect", key, dialect);
     }
-    switch (dialect) {
-    case OPREG_DIALECT_DEFAULT:
-        right = 1;
-        break;
-    case OPREG_DIALECT_NVFP4_HOST:
-    case OPREG_DIALECT_NVFP4_SIGNED:
-        right = format == OPREG_NVFP4;
-        break;
-    case OPREG_DIALECT_ROCMFP4_HIP:
-        right = format == OPREG_ROCMFP4 || format == OPREG_ROCMFP4_FAST;
-        break;
-    default:
-        right = format == OPREG_ROCMFP2;
-        break;
-    }
-    return right ? OPREG_OK
-                 : fail(OPREG_E_SHAPE, "%s %u is not a reading of format %s", key, dialect,
+    if (dialect != OPREG_DIALECT_DEFAULT) {
+        side_dialect(format, dialect, &known);
+        if (!known) {
+            return fail(OPREG_E_SHAPE, "%s %u is not a reading of format %s", key, dialect,
                         opreg_dtype_name(format));
+        }
+    }
+    return OPREG_OK;
 }
 
 /* A weight of experts * n rows of k values. */
