@@ -205,7 +205,7 @@ static int read_keys(gguf *file, cursor *c, uint64_t count) {
 static int read_shape(cursor *c, gguf_tensor *tensor, gguf_type_fn types, void *user) {
     uint64_t value, dims, values = 1;
     uint64_t at = c->at;
-    gguf_type type = {"?", 0, 0};
+    gguf_type type = {NULL, 0, 0};
     if (!read_integer(c, 4, "a tensor's dimension count", &dims)) {
         return 0;
     }
@@ -241,9 +241,10 @@ static int read_shape(cursor *c, gguf_tensor *tensor, gguf_type_fn types, void *
         return 0;
     }
     tensor->type = (uint32_t)value;
-    if (!types(user, tensor->type, &type) || type.block_values == 0 || type.block_bytes == 0) {
-        return gguf_refuse(c->error, at, "tensor '%.200s': type id %u is unknown", tensor->name,
-                           tensor->type);
+    if (!types(user, tensor->type, &type)) {
+        return type.name ? gguf_refuse(c->error, at, "tensor '%.200s': %s", tensor->name, type.name)
+                         : gguf_refuse(c->error, at, "tensor '%.200s': type id %u is unknown",
+                                       tensor->name, tensor->type);
     }
     if ((uint64_t)tensor->ne[0] % type.block_values != 0) {
         return gguf_refuse(c->error, at,

@@ -17,7 +17,8 @@ typedef struct gguf_type {
     uint32_t block_values, block_bytes;
 } gguf_type;
 
-/* Fills *out for a type id of the file; 0 when the id is unknown, which refuses the file. */
+/* Fills *out for a type id of the file.  0 refuses the file: out->name is then the reason, or null
+ * where the id is unknown. */
 typedef int (*gguf_type_fn)(void *user, uint32_t id, gguf_type *out);
 
 typedef struct gguf_tensor {
@@ -52,7 +53,8 @@ size_t gguf_num_tensors(const gguf *file);
 size_t gguf_num_keys(const gguf *file);
 const gguf_tensor *gguf_tensor_at(const gguf *file, size_t index);        /* in file order */
 const gguf_tensor *gguf_tensor_named(const gguf *file, const char *name); /* null: none    */
-const uint8_t *gguf_data(const gguf *file, const gguf_tensor *tensor);    /* tensor->bytes */
+uint64_t gguf_offset(const gguf *file, const void *at); /* of a byte inside the file */
+const uint8_t *gguf_data(const gguf *file, const gguf_tensor *tensor); /* tensor->bytes */
 
 /* Values by key; 0 when the key is absent or of another type.  Outputs are set on 1 only. */
 int gguf_integer(const gguf *file, const char *key, uint64_t *value); /* any integer that is >= 0 */

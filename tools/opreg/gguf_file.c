@@ -161,6 +161,10 @@ const uint8_t *gguf_data(const gguf *file, const gguf_tensor *tensor) {
     return file->bytes + tensor->offset;
 }
 
+uint64_t gguf_offset(const gguf *file, const void *at) {
+    return (uint64_t)((const uint8_t *)at - file->bytes);
+}
+
 int gguf_integer(const gguf *file, const char *key, uint64_t *value) {
     const key_value *kv = gguf_find_key(file, key);
     uint64_t bits;

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT
+ * commands.h - the subcommands of opreg. */
+#ifndef OPREG_TOOLS_COMMANDS_H
+#define OPREG_TOOLS_COMMANDS_H
+
+#include "options.h"
+
+extern const command command_list, command_explain, command_verify, command_bench, command_test;
+
+#endif /* OPREG_TOOLS_COMMANDS_H */
