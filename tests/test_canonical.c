@@ -109,7 +109,7 @@ static double exact_gelu(double x) {
 static void gated_units_follow_their_formulas(void **state) {
     (void)state;
     for (int i = -400; i <= 400; i++) {
-        float g = (float)i * 0.03f, u = 1.7f - (float)i * 0.01f;
+        float g = (float)i * 0.03f, u = 1.7f - (float)i * 0.02f;
         double limit_g = fmin((double)g, 3.0), limit_u = fmax(-3.0, fmin((double)u, 3.0));
         double silu = canonical_glu(OPREG_GLU_SILU, g, u, 0.0f, 0.0f);
         double clamped = canonical_glu(OPREG_GLU_SILU_CLAMPED, g, u, 0.0f, 3.0f);
