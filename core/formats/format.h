@@ -46,6 +46,10 @@
 #define OPREG_ON_DEVICE 0
 #endif
 
+#if defined(__clang__) /* clang for HIP and CUDA contracts unless told otherwise */
+#pragma clang fp contract(off)
+#endif
+
 /* Bits as a float and back. */
 OPREG_FN float float_of(uint32_t bits) {
 #if OPREG_ON_DEVICE && defined(__clang__)
