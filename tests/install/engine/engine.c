@@ -49,7 +49,7 @@ int main(void) {
     if (opreg_plan_run(plan, &args) != OPREG_OK) {
         return stop("run");
     }
-    printf("%s %.2f %.2f\n", opreg_plan_kernel(plan), (double)y[0], (double)y[1]);
+    printf("%s %.4f %.4f\n", opreg_plan_kernel(plan), (double)y[0], (double)y[1]);
     opreg_weight_destroy(weight);
     opreg_plan_destroy(plan);
     return opreg_destroy(registry) == OPREG_OK ? 0 : stop("destroy");
