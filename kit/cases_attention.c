@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT
+ * cases_attention.c - cases of paged_attn_decode. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention.h"
+#include "cases.h"
+
+static const int64_t head_dims[] = {128, 64, 256, 80, 96, 512, 112, 192, 72, 65, 320, 100};
+static const int64_t heads[] = {0x0101, 0x0401, 0x0802, 0x0603, 0x1002, 0x0501, 0x0202, 0x0801};
+static const int64_t block_sizes[] = {16, 32, 64, 1, 7, 128, 256, 48};
+static const int64_t seq_counts[] = {1, 2, 3, 5, 1, 2, 4, 0};
+static const int64_t query_counts[] = {1, 1, 2, 3, 4, 5, 7, 8};
+static const int64_t windows[] = {0, 0, 0, 1, 17, 256, 300};
+static const int64_t kv_dtypes[] = {OPREG_BF16, OPREG_F16, OPREG_F32, OPREG_F8_E4M3};
+
+/* A length by its edge; block and split edges, and 4,096 where the rest is small. */
+static int32_t draw_length(random_state *random, const opreg_paged_attn_decode *p, int big) {
+    int32_t b = p->block_size;
+    int32_t edges[] = {0, 1, b - 1, b, b + 1, 2 * b + 1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 200};
+    int32_t long_edges[] = {255, 256, 257, 511, 512, 513, 767, 1025};
+    int32_t length = big ? long_edges[random_below(random, 8)] : edges[random_below(random, 16)];
+    return length > 0 ? length : 0;
+}
+
+static void draw_shape(const case_key *key, random_state *shape, opreg_paged_attn_decode *p,
+                       attention_notes *notes) {
+    int64_t pair = PICK(key, "heads", heads);
+    int big = key->index % 4 == 1, huge = key->index % 40 == 9;
+    p->head_dim = (int32_t)PICK(key, "head dim", head_dims);
+    p->q_heads = (int32_t)(pair >> 8);
+    p->kv_heads = (int32_t)(pair & 255);
+    p->block_size = (int32_t)PICK(key, "block", block_sizes);
+    p->seqs = (int32_t)PICK(key, "seqs", seq_counts);
+    p->max_q = (int32_t)PICK(key, "queries", query_counts);
+    p->window = (int32_t)PICK(key, "window", windows);
+    p->softcap = key->index % 5 == 2 ? 20.0f : 0.0f;
+    p->scale = 1.0f / sqrtf((float)p->head_dim);
+    if (key->index == 0) {
+        p->seqs = 2;
+        p->window = 0;
+    }
+    if (big || huge) {
+        p->seqs = p->seqs > 2 ? 2 : p->seqs;
+        p->q_heads = p->kv_heads * (p->q_heads > p->kv_heads ? 2 : 1);
+        p->max_q = p->max_q > 2 ? 2 : p->max_q;
+    }
+    if (huge) {
+        p->seqs = 1;
+        p->max_q = 1;
+        p->head_dim = 64;
+    }
+    p->tokens = 0;
+    for (int32_t s = 0; s < p->seqs; s++) {
+        notes->queries[s] = 1 + (int32_t)random_below(shape, (uint32_t)p->max_q);
+        notes->first[s] = p->tokens;
+        p->tokens += notes->queries[s];
+        notes->lengths[s] = huge ? 4096 : draw_length(shape, p, big);
+        if (key->index == 0) {
+            notes->lengths[s] = 100 + s;
+        }
+        p->max_seq_len = p->max_seq_len > notes->lengths[s] ? p->max_seq_len : notes->lengths[s];
+    }
+    if (p->max_q > 1 || key->index % 3 == 0) {
+        p->flags |= OPREG_PF_Q_INDPTR;
+    }
+    notes->first[p->seqs] = p->tokens;
+}
+
+/* A free block that is none of the used ones, or with a small chance one that is shared. */
+static int32_t draw_entry(random_state *random, const opreg_paged_attn_decode *p, int hostile,
+                          const int32_t *order, int32_t at) {
+    const int32_t bad[] = {-1, p->num_blocks, INT32_MAX, INT32_MIN};
+    return hostile && random_below(random, 4) == 0 ? bad[random_below(random, 4)] : order[at];
+}
+
+static int make_table(const case_key *key, random_state *random, job *out,
+                      attention_notes *notes) {
+    opreg_paged_attn_decode *p = &out->problem.attn;
+    int csr = (p->flags & OPREG_PF_CSR) != 0, hostile = key->index % 6 == 4;
+    int32_t used = 0, at = 0, slack = (int32_t)(key->index % 3), *order, *table, *lens, *indptr = NULL;
+    for (int32_t s = 0; s < p->seqs; s++) {
+        int32_t pages = (notes->lengths[s] + p->block_size - 1) / p->block_size;
+        used += pages;
+        if (!csr) {
+            p->table_stride = p->table_stride > pages ? p->table_stride : pages;
+        }
+    }
+    p->table_stride = (csr ? used : p->table_stride) + slack;
+    p->num_blocks = used + 1 + (int32_t)(key->index % 4);
+    order = calloc((size_t)p->num_blocks, sizeof *order);
+    if (order == NULL ||
+        !job_buffer_set(out, OPREG_ATTN_TABLE, JOB_INPUT, JOB_I32,
+                        (uint64_t)(csr ? 1 : p->seqs) * (uint64_t)p->table_stride) ||
+        !job_buffer_set(out, OPREG_ATTN_LENS, JOB_INPUT, JOB_I32, (uint64_t)p->seqs) ||
+        (csr && !job_buffer_set(out, OPREG_ATTN_INDPTR, JOB_INPUT, JOB_I32, (uint64_t)p->seqs + 1))) {
+        free(order);
+        return 0;
+    }
+    for (int32_t i = 0; i < p->num_blocks; i++) {
+        order[i] = i;
+    }
+    random_shuffle(random, order, p->num_blocks);
+    table = (int32_t *)(void *)out->bufs[OPREG_ATTN_TABLE].data;
+    lens = (int32_t *)(void *)out->bufs[OPREG_ATTN_LENS].data;
+    indptr = csr ? (int32_t *)(void *)out->bufs[OPREG_ATTN_INDPTR].data : NULL;
+    out->bufs[OPREG_ATTN_TABLE].loose = malloc(out->bufs[OPREG_ATTN_TABLE].bytes + 1);
+    if (out->bufs[OPREG_ATTN_TABLE].loose == NULL) {
+        free(order);
+        return 0;
+    }
+    memset(out->bufs[OPREG_ATTN_TABLE].loose, 1, out->bufs[OPREG_ATTN_TABLE].bytes);
+    for (int32_t s = 0; s < p->seqs; s++) {
+        int32_t pages = (notes->lengths[s] + p->block_size - 1) / p->block_size;
+        int32_t base = csr ? at : s * p->table_stride;
+        notes->pages[s] = base;
+        for (int32_t i = 0; i < pages; i++, at++) {
+            table[base + i] = draw_entry(random, p, hostile, order, at);
+            memset(out->bufs[OPREG_ATTN_TABLE].loose + 4 * (base + i), 0, 4);
+        }
+        lens[s] = csr ? notes->lengths[s] - (pages > 0 ? (pages - 1) * p->block_size : 0)
+                      : notes->lengths[s];
+        if (csr) {
+            indptr[s] = base;
+            indptr[s + 1] = at;
+        }
+    }
+    free(order);
+    /* a bound that some lengths are over: they are clamped */
+    if (key->index % 7 == 5 && p->max_seq_len > 4) {
+        p->max_seq_len -= p->max_seq_len / 3;
+    }
+    for (int32_t s = 0; s < p->seqs; s++) {
+        notes->lengths[s] = notes->lengths[s] < p->max_seq_len ? notes->lengths[s] : p->max_seq_len;
+    }
+    return 1;
+}
+
+static void set_strides(const case_key *key, opreg_paged_attn_decode *p) {
+    int64_t d = p->head_dim, pad = key->index % 5 == 3 ? 8 : 0;
+    int64_t *strides[2][3] = {{&p->k_block_stride, &p->k_slot_stride, &p->k_head_stride},
+                              {&p->v_block_stride, &p->v_slot_stride, &p->v_head_stride}};
+    int hnd = key->index % 2 != 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t *block = strides[i][0], *slot = strides[i][1], *head = strides[i][2];
+        *head = hnd ? p->block_size * (d + pad) : d;
+        *slot = hnd ? d + pad : p->kv_heads * d + pad;
+        *block = hnd ? p->kv_heads * *head + pad : p->block_size * *slot + pad;
+        if (i == 1 && key->index % 9 == 7) {
+            *block += 3 * d;
+        }
+    }
+}
+
+/* One cache: data in every slot, loose where no query can see it. */
+static int make_cache(random_state *random, job *out, uint32_t index, const attention_notes *notes,
+                      int64_t block_stride, int64_t slot_stride, int64_t head_stride) {
+    opreg_paged_attn_decode *p = &out->problem.attn;
+    job_buffer *cache = &out->bufs[index];
+    uint64_t size = element_bytes(p->kv_dtype);
+    uint64_t count = (uint64_t)((p->num_blocks - 1) * block_stride + (p->block_size - 1) * slot_stride +
+                                (p->kv_heads - 1) * head_stride + p->head_dim);
+    data_kind kind = out->data == DATA_OUTLIER ? DATA_GAUSSIAN : out->data;
+    if (!job_buffer_set(out, index, JOB_INPUT, p->kv_dtype, count)) {
+        return 0;
+    }
+    if (p->kv_dtype == OPREG_F8_E4M3) {
+        random_bytes(random, cache->data, cache->bytes);
+        for (uint64_t i = 0; i < cache->bytes; i++) {
+            /* moderate numbers, every code but NaN in the extreme kind */
+            uint8_t code = cache->data[i];
+            cache->data[i] = kind == DATA_EXTREME ? ((code & 0x7f) == 0x7f ? 0x7e : code)
+                                                  : (uint8_t)((code & 0x9f) | 0x20);
+        }
+    } else {
+        data_rows(random, kind, cache, (int64_t)(count / 64), 64, 64);
+        for (uint64_t i = count - count % 64; i < count; i++) {
+            element_store(p->kv_dtype, cache->data + i * size, random_gauss(random));
+        }
+    }
+    cache->loose = malloc(cache->bytes + 1);
+    if (cache->loose == NULL) {
+        return 0;
+    }
+    memset(cache->loose, 1, cache->bytes);
+    for (int32_t s = 0; s < p->seqs; s++) {
+        for (int32_t position = 0; position < notes->lengths[s]; position++) {
+            int32_t block = attention_block(out, notes, s, position);
+            if (block < 0 || !attention_visible(p, notes, s, position)) {
+                continue;
+            }
+            for (int32_t h = 0; h < p->kv_heads; h++) {
+                int64_t at = block * block_stride + position % p->block_size * slot_stride +
+                             h * head_stride;
+                memset(cache->loose + (uint64_t)at * size, 0, (size_t)p->head_dim * size);
+            }
+        }
+    }
+    return 1;
+}
+
+static int make_options(const case_key *key, random_state *random, job *out,
+                        const attention_notes *notes) {
+    opreg_paged_attn_decode *p = &out->problem.attn;
+    data_kind kind = out->data;
+    int ok = 1;
+    out->data = DATA_GAUSSIAN;
+    if (p->flags & OPREG_PF_Q_INDPTR) {
+        ok = job_buffer_set(out, OPREG_ATTN_Q_INDPTR, JOB_INPUT, JOB_I32, (uint64_t)p->seqs + 1);
+        if (ok) {
+            memcpy(out->bufs[OPREG_ATTN_Q_INDPTR].data, notes->first,
+                   ((size_t)p->seqs + 1) * sizeof notes->first[0]);
+        }
+    }
+    if (p->flags & OPREG_PF_SINKS) {
+        ok = ok && case_rows(random, out, OPREG_ATTN_SINKS, OPREG_F32, 1, p->q_heads, p->q_heads);
+    }
+    if (p->kv_dtype == OPREG_F8_E4M3) {
+        for (uint32_t i = OPREG_ATTN_K_SCALE; ok && i <= OPREG_ATTN_V_SCALE; i++) {
+            ok = job_buffer_set(out, i, JOB_INPUT, OPREG_F32, (uint64_t)p->kv_heads);
+            for (int32_t h = 0; ok && h < p->kv_heads; h++) {
+                element_store(OPREG_F32, out->bufs[i].data + 4 * h,
+                              0.25f + (float)random_unit(random));
+            }
+        }
+    }
+    if (p->flags & OPREG_PF_LSE) {
+        ok = ok && job_buffer_set(out, OPREG_ATTN_LSE, JOB_OUTPUT, OPREG_F32,
+                                  (uint64_t)(p->tokens * p->q_heads));
+    }
+    out->data = kind;
+    (void)key;
+    return ok;
+}
+
+int case_make_attention(const case_key *key, job *out) {
+    static const int64_t kinds[] = {DATA_GAUSSIAN, DATA_HEAVY, DATA_OUTLIER, DATA_GAUSSIAN,
+                                    DATA_EXTREME,  DATA_SUBNORMAL, DATA_CODES};
+    opreg_paged_attn_decode *p = &out->problem.attn;
+    random_state shape = case_random(key, 0), data = case_random(key, 1);
+    attention_notes *notes = calloc(1, sizeof *notes);
+    int64_t length;
+    out->extra = notes;
+    if (notes == NULL) {
+        return 0;
+    }
+    out->data = key->index == 0 ? DATA_GAUSSIAN : (data_kind)PICK(key, "data kind", kinds);
+    p->struct_size = sizeof *p;
+    p->q_dtype = (uint32_t)float_dtypes[key->index % 3];
+    p->out_dtype = (uint32_t)float_dtypes[key->index / 3 % 3];
+    p->kv_dtype = (uint32_t)kv_dtypes[key->index / 9 % 4];
+    if (key->index % 2 == (key->index / 2) % 2) {
+        p->flags |= OPREG_PF_LSE;
+    }
+    if (key->index % 4 >= 2) {
+        p->flags |= OPREG_PF_SINKS;
+    }
+    if (key->index / 2 % 3 == 1) {
+        p->flags |= OPREG_PF_CSR;
+    }
+    draw_shape(key, &shape, p, notes);
+    if (!(p->flags & OPREG_PF_Q_INDPTR)) {
+        p->max_q = 1;
+    }
+    if (!make_table(key, key->salt ? &data : &shape, out, notes)) {
+        return 0;
+    }
+    set_strides(key, p);
+    length = (int64_t)p->q_heads * p->head_dim;
+    p->q_stride = length + (key->index % 4 == 1 ? 8 : 0);
+    p->out_stride = length + (key->index % 5 == 1 ? 3 : 0);
+    snprintf(out->dtypes, sizeof out->dtypes, "%s,%s->%s", opreg_dtype_name(p->q_dtype),
+             opreg_dtype_name(p->kv_dtype), opreg_dtype_name(p->out_dtype));
+    return make_cache(&data, out, OPREG_ATTN_K, notes, p->k_block_stride, p->k_slot_stride,
+                      p->k_head_stride) &&
+           make_cache(&data, out, OPREG_ATTN_V, notes, p->v_block_stride, p->v_slot_stride,
+                      p->v_head_stride) &&
+           case_rows(&data, out, OPREG_ATTN_Q, p->q_dtype, p->tokens, length, p->q_stride) &&
+           case_output(out, OPREG_ATTN_OUT, p->out_dtype, p->tokens, length, p->out_stride) &&
+           make_options(key, &data, out, notes);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ * check.c - one case of one variant, run with different surroundings and compared. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "oracle.h"
+
+uint32_t *problem_layout(job *of) {
+    switch (of->op) {
+    case OPREG_OP_MATMUL_BT_QUANT: return &of->problem.matmul.layout;
+    case OPREG_OP_MOE_MATMUL:
+    case OPREG_OP_MOE_GLU:
+    case OPREG_OP_MOE_DOWN: return &of->problem.moe.layout;
+    default: return NULL;
+    }
+}
+
+/* One run from nothing: place, run, read back. */
+static int run_once(const reference *ref, const variant *v, const opreg_plan *plan, const job *of,
+                    surroundings around, uint8_t *const outputs[JOB_BUFS], finding *f) {
+    session s;
+    opreg_status status;
+    int ok;
+    if (!session_open(ref->reg, v->where, plan, of, around, &s, f)) {
+        return 0;
+    }
+    status = session_run(&s);
+    if (status != OPREG_OK) {
+        finding_set(f, "status", "opreg_plan_run: %s: %s", opreg_status_name(status),
+                    opreg_last_error());
+    }
+    ok = session_read(&s, outputs, f) && status == OPREG_OK;
+    session_close(&s);
+    return ok;
+}
+
+opreg_status reference_run(const reference *ref, job *of, finding *f) {
+    static const surroundings around = {0, 0, 0, 0, 1, 0, 0};
+    variant v;
+    opreg_plan *plan = NULL;
+    uint8_t *outputs[JOB_BUFS];
+    opreg_status status;
+    memset(&v, 0, sizeof v);
+    v.where = ref->where;
+    status = opreg_plan_create_named(ref->reg, &ref->where->device, of->op, &of->problem,
+                                     ref->names[of->op], &plan);
+    if (status != OPREG_OK) {
+        return status;
+    }
+    if (outputs_alloc(of, outputs)) {
+        run_once(ref, &v, plan, of, around, outputs, f);
+        for (uint32_t i = 0; i < of->num_bufs; i++) {
+            if (of->bufs[i].role == JOB_OUTPUT) {
+                memcpy(of->bufs[i].data, outputs[i], of->bufs[i].bytes);
+            }
+        }
+        outputs_free(outputs);
+    }
+    opreg_plan_destroy(plan);
+    return OPREG_OK;
+}
+
+static void reference_outputs(const job *of, uint8_t *outputs[JOB_BUFS]) {
+    for (uint32_t i = 0; i < JOB_BUFS; i++) {
+        outputs[i] = of->bufs[i].role == JOB_OUTPUT ? of->bufs[i].data : NULL;
+    }
+}
+
+/* An owned element that holds the pattern of the fill, whatever the fill. */
+static int never_written(const job *of, uint8_t *const a[JOB_BUFS], uint8_t *const b[JOB_BUFS],
+                         finding *f) {
+    for (uint32_t i = 0; i < of->num_bufs; i++) {
+        const job_buffer *out = &of->bufs[i];
+        uint32_t size = element_bytes(out->dtype);
+        for (uint64_t at = 0; out->role == JOB_OUTPUT && at + size <= out->bytes; at += size) {
+            uint32_t same = 0;
+            for (uint32_t byte = 0; byte < size; byte++) {
+                same += a[i][at + byte] == region_pattern(0, at + byte) &&
+                        b[i][at + byte] == region_pattern(1, at + byte);
+            }
+            if (same == size && (out->owned == NULL || out->owned[at] == 1)) {
+                finding_set(f, "unwritten", "output %u: element %llu is not written", i,
+                            (unsigned long long)(at / size));
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Two runs differed: which of the things that must not matter did? */
+static void blame(const reference *ref, const variant *v, const opreg_plan *plan, const job *of,
+                  uint8_t *const a[JOB_BUFS], const char *difference,
+                  finding *f) {
+    static const struct {
+        const char *check, *words;
+        surroundings with;
+    } suspects[] = {
+        {"determinism", "two runs of the same call differ", {0, 0, 0, 0, 1, 0, 0}},
+        {"workspace", "the contents of the workspace matter", {0, 1, 0, 0, 1, 0, 0}},
+        {"unused-slots", "slots that must not matter do (NaN against huge)", {0, 0, 1, 0, 1, 0, 0}},
+        {"slack", "bytes around a buffer or weight matter", {0, 0, 0, 1, 1, 0, 0}},
+        {"stale-output", "what the output held before matters", {1, 0, 0, 0, 1, 0, 0}},
+        {"alignment", "where a buffer lies matters", {0, 0, 0, 0, 0, 0, 0}},
+        {"alignment", "a base that is off by one element matters", {0, 0, 0, 0, 1, 1, 0}},
+    };
+    uint8_t *again[JOB_BUFS];
+    char detail[320];
+    if (!outputs_alloc(of, again)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof suspects / sizeof suspects[0]; i++) {
+        if (run_once(ref, v, plan, of, suspects[i].with, again, f) &&
+            !outputs_equal(of, a, again, detail)) {
+            finding_set(f, suspects[i].check, "%s: %.240s", suspects[i].words, detail);
+            break;
+        }
+        if (f->check != NULL) {
+            break;
+        }
+    }
+    outputs_free(again);
+    finding_set(f, "determinism", "%.300s", difference);
+}
+
+/* Row `row` of an m-row call against the 1-row call. */
+static void check_width(const reference *ref, const variant *v, const job *of, uint32_t layout,
+                        int64_t row, uint8_t *const a[JOB_BUFS], finding *f) {
+    job one = *of; /* shares everything but what is set here; never cleared */
+    opreg_matmul_bt_quant *p = &one.problem.matmul;
+    opreg_plan *plan = NULL;
+    uint8_t *outputs[JOB_BUFS];
+    uint64_t xs, ys;
+    if (of->op != OPREG_OP_MATMUL_BT_QUANT || p->m < 2 || p->n == 0 ||
+        of->bufs[OPREG_MATMUL_X_SCALES].role != JOB_ABSENT) {
+        return;
+    }
+    xs = element_bytes(p->x_dtype);
+    ys = element_bytes(p->y_dtype);
+    p->m = 1;
+    p->layout = layout;
+    one.bufs[OPREG_MATMUL_X].data += (uint64_t)(row * p->x_stride) * xs;
+    one.bufs[OPREG_MATMUL_X].bytes = (uint64_t)p->k * xs;
+    one.bufs[OPREG_MATMUL_X].loose = NULL;
+    one.bufs[OPREG_MATMUL_Y].bytes = (uint64_t)p->n * ys;
+    one.bufs[OPREG_MATMUL_Y].owned = NULL;
+    if (opreg_plan_create_named(ref->reg, &v->where->device, of->op, &one.problem, v->name,
+                                &plan) != OPREG_OK) {
+        return; /* not for one row */
+    }
+    if (outputs_alloc(&one, outputs)) {
+        static const surroundings around = {0, 0, 0, 0, 1, 0, 0};
+        uint8_t *rows[JOB_BUFS] = {NULL};
+        char detail[320];
+        rows[OPREG_MATMUL_Y] = a[OPREG_MATMUL_Y] + (uint64_t)(row * p->y_stride) * ys;
+        if (run_once(ref, v, plan, &one, around, outputs, f) &&
+            !outputs_equal(&one, rows, outputs, detail)) {
+            finding_set(f, "width", "row %lld against the 1-row call: %.240s", (long long)row,
+                        detail);
+        }
+        outputs_free(outputs);
+    }
+    opreg_plan_destroy(plan);
+}
+
+static opreg_status capture(session *s, void **graph) {
+    const place *w = s->where;
+    opreg_status run, status = w->io->capture_begin(w->host, &w->device, w->stream);
+    if (status != OPREG_OK) {
+        return status;
+    }
+    run = session_run(s);
+    status = w->io->capture_end(w->host, &w->device, w->stream, graph);
+    return run != OPREG_OK ? run : status;
+}
+
+/* Capture once, launch on this job's data, then on other data in the same buffers. */
+static void check_graph(const reference *ref, const variant *v, const opreg_plan *plan,
+                        const case_key *key, const job *of, finding *f) {
+    const opreg_device_io *io = v->where->io;
+    static const surroundings around = {0, 0, 0, 0, 1, 0, 1};
+    case_key other_key = *key;
+    uint8_t *got[JOB_BUFS], *want[JOB_BUFS];
+    const job *jobs[2] = {of, NULL};
+    job other;
+    session s;
+    void *graph = NULL;
+    opreg_status status;
+    if (io->capture_begin == NULL || of->bufs[0].bytes == 0) {
+        return;
+    }
+    other_key.salt = 1;
+    if (!case_make(&other_key, &other)) {
+        return;
+    }
+    jobs[1] = &other;
+    if (reference_run(ref, &other, f) != OPREG_OK ||
+        memcmp(&other.problem, &of->problem, sizeof of->problem) != 0) {
+        job_clear(&other);
+        return; /* the other data asks for another problem */
+    }
+    if (outputs_alloc(of, got)) {
+        if (session_open(ref->reg, v->where, plan, of, around, &s, f)) {
+            status = capture(&s, &graph);
+            for (int i = 0; status == OPREG_OK && i < 2 && f->check == NULL; i++) {
+                char detail[320];
+                if (i == 1 && !session_rewrite(&s, jobs[1], f)) {
+                    break;
+                }
+                status = io->graph_launch(v->where->host, &v->where->device, graph,
+                                          v->where->stream);
+                reference_outputs(jobs[i], want);
+                if (status == OPREG_OK && session_read(&s, got, f) &&
+                    v->row.level == OPREG_LEVEL_CANONICAL &&
+                    !outputs_equal(jobs[i], got, want, detail)) {
+                    finding_set(f, "graph", "%s: %.240s",
+                                i == 0 ? "the captured run against the reference"
+                                       : "the captured run with new data",
+                                detail);
+                }
+                if (status == OPREG_OK && f->check == NULL &&
+                    v->row.level != OPREG_LEVEL_CANONICAL) {
+                    oracle_check(jobs[i], (opreg_level)v->row.level, got, f);
+                }
+            }
+            if (status != OPREG_OK) {
+                finding_set(f, "graph", "claims graph-safe, but: %s: %s", opreg_status_name(status),
+                            opreg_last_error());
+            }
+            if (graph != NULL) {
+                io->graph_destroy(v->where->host, &v->where->device, graph);
+            }
+            session_close(&s);
+        }
+        outputs_free(got);
+    }
+    job_clear(&other);
+}
+
+static void compare_runs(const reference *ref, const variant *v, const opreg_plan *plan,
+                         const case_key *key, const job *of, uint32_t layout,
+                         uint8_t *const a[JOB_BUFS], uint8_t *const b[JOB_BUFS], finding *f) {
+    int canonical = v->row.level == OPREG_LEVEL_CANONICAL;
+    uint8_t *want[JOB_BUFS];
+    char detail[320];
+    if (never_written(of, a, b, f)) {
+        return;
+    }
+    if (!outputs_equal(of, a, b, detail) &&
+        (canonical || (v->row.kernel_flags & OPREG_KF_DETERMINISTIC))) {
+        blame(ref, v, plan, of, a, detail, f);
+        return;
+    }
+    reference_outputs(of, want);
+    if (canonical && !outputs_equal(of, a, want, detail)) {
+        finding_set(f, "bits", "not the reference's bits: %.290s", detail);
+        return;
+    }
+    if (!canonical || v->is_reference) {
+        (void)(oracle_check(of, (opreg_level)v->row.level, a, f) &&
+               oracle_check(of, (opreg_level)v->row.level, b, f));
+    }
+    if (f->check == NULL && (v->row.kernel_flags & OPREG_KF_WIDTH_INVARIANT) &&
+        (!canonical || key->index % 5 == 0)) {
+        int64_t m = of->op == OPREG_OP_MATMUL_BT_QUANT ? of->problem.matmul.m : 0;
+        check_width(ref, v, of, layout, m > 0 ? (int64_t)key->index % m : 0, a, f);
+    }
+    if (f->check == NULL && (v->row.kernel_flags & OPREG_KF_GRAPH_SAFE) && key->index % 2 == 0) {
+        check_graph(ref, v, plan, key, of, f);
+    }
+}
+
+check_result check_case(const reference *ref, const variant *v, const case_key *key, const job *of,
+                        uint32_t layout, finding *f) {
+    static const surroundings first = {0, 0, 0, 0, 1, 0, 0};
+    surroundings second = {1, 1, 1, 1, 0, key->index % 3, 0};
+    job problem = *of; /* for its problem only; shares the rest */
+    uint8_t *a[JOB_BUFS], *b[JOB_BUFS];
+    opreg_plan *plan = NULL;
+    opreg_status status;
+    if (problem_layout(&problem) != NULL) {
+        *problem_layout(&problem) = layout;
+    }
+    status = opreg_plan_create_named(ref->reg, &v->where->device, of->op, &problem.problem, v->name,
+                                     &plan);
+    if (status == OPREG_E_UNSUPPORTED) {
+        return CHECK_REFUSED;
+    }
+    if (status != OPREG_OK) {
+        finding_set(f, "plan", "opreg_plan_create_named: %s: %s", opreg_status_name(status),
+                    opreg_last_error());
+        return CHECK_FAILED;
+    }
+    if (outputs_alloc(of, a)) {
+        if (outputs_alloc(of, b)) {
+            if (run_once(ref, v, plan, of, first, a, f) && run_once(ref, v, plan, of, second, b, f)) {
+                compare_runs(ref, v, plan, key, of, layout, a, b, f);
+            }
+            outputs_free(b);
+        }
+        outputs_free(a);
+    }
+    opreg_plan_destroy(plan);
+    return f->check == NULL ? CHECK_PASSED : CHECK_FAILED;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ * check.h - one case of one variant: run it several ways and hold it to what it declares. */
+#ifndef OPREG_KIT_CHECK_H
+#define OPREG_KIT_CHECK_H
+
+#include "cases.h"
+#include "session.h"
+
+/* A variant on a device. */
+typedef struct variant {
+    opreg_kernel_row row;
+    char name[112]; /* "plugin/kernel"                                                              */
+    place *where;
+    int is_reference; /* the CPU backend's baseline: the oracle is always asked                     */
+} variant;
+
+/* The reference of every operator: the CPU backend's baseline and its device. */
+typedef struct reference {
+    opreg_registry *reg;
+    place *where;
+    char names[OPREG_OP_COUNT + 1][112]; /* "" where there is none                                  */
+} reference;
+
+/* Fills the job's outputs (bufs[i].data) with what the reference writes.  OPREG_E_UNSUPPORTED and
+ * other statuses as opreg_plan_create_named; a finding when the run itself was bad. */
+opreg_status reference_run(const reference *ref, job *of, finding *f);
+
+typedef enum check_result { CHECK_PASSED, CHECK_FAILED, CHECK_REFUSED } check_result;
+
+/* Runs the case.  layout: of the weights, OPREG_LAYOUT_ANY lets the plan choose.  The job carries the
+ * reference's outputs. */
+check_result check_case(const reference *ref, const variant *v, const case_key *key, const job *of,
+                        uint32_t layout, finding *f);
+
+/* The layout field of the job's problem, null where the operator has none. */
+uint32_t *problem_layout(job *of);
+
+#endif /* OPREG_KIT_CHECK_H */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * moe.h - what the cases of the grouped operators note for their oracle. */
+#ifndef OPREG_KIT_MOE_H
+#define OPREG_KIT_MOE_H
+
+#include "job.h"
+
+typedef enum routing_kind {
+    ROUTING_PLAIN = 0,
+    ROUTING_ONE,          /* all entries on one expert                                              */
+    ROUTING_SOME_INVALID, /* ids -1, experts, INT32_MAX, INT32_MIN among valid ones                 */
+    ROUTING_ALL_INVALID,
+    ROUTING_COUNTS,   /* the header's counts are over the capacities                                */
+    ROUTING_BAD_DST,  /* some destinations are out of range: those entries are skipped              */
+    ROUTING_BAD_TOKEN /* some tokens are out of range: zero rows                                    */
+} routing_kind;
+
+/* By destination row: the row of x and the expert; -1: a zero row; -2: no entry writes it. */
+typedef struct moe_notes {
+    int64_t rows;
+    int64_t *x_of, *expert_of; /* [rows], in the same allocation                                    */
+} moe_notes;
+
+/* Sets the route buffer of a job and leaves its notes in out->extra. */
+int moe_route_make(random_state *random, job *out, uint32_t index, uint32_t routing, int64_t tokens,
+                   int32_t top_k, int32_t experts, int by_token);
+
+/* Experts without entries must not matter. */
+int moe_weights_loose(job_weight *weight, const moe_notes *notes);
+
+#endif /* OPREG_KIT_MOE_H */

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ * oracle_attention.c - attention in float64, by its definition. */
+#include "attention.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "oracle.h"
+
+int32_t attention_block(const job *of, const attention_notes *notes, int32_t seq,
+                        int32_t position) {
+    const opreg_paged_attn_decode *p = &of->problem.attn;
+    const int32_t *table = (const int32_t *)(const void *)of->bufs[OPREG_ATTN_TABLE].data;
+    int32_t block = table[notes->pages[seq] + position / p->block_size];
+    return block >= 0 && block < p->num_blocks ? block : -1;
+}
+
+int attention_sees(const opreg_paged_attn_decode *p, const attention_notes *notes, int32_t seq,
+                   int32_t query, int32_t position) {
+    int32_t own = notes->lengths[seq] - notes->queries[seq] + query;
+    return position <= own && (p->window == 0 || position > own - p->window);
+}
+
+int attention_visible(const opreg_paged_attn_decode *p, const attention_notes *notes, int32_t seq,
+                      int32_t position) {
+    for (int32_t q = 0; q < notes->queries[seq]; q++) {
+        if (attention_sees(p, notes, seq, q, position)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+typedef struct head_view {
+    const job *of;
+    const attention_notes *notes;
+    int32_t seq, query, token, head;
+    double *scores, *out;
+} head_view;
+
+static double cache_at(const head_view *v, uint32_t index, int32_t block, int32_t position,
+                       int32_t e) {
+    const opreg_paged_attn_decode *p = &v->of->problem.attn;
+    int is_k = index == OPREG_ATTN_K;
+    int64_t kv_head = v->head / (p->q_heads / p->kv_heads);
+    int64_t at = block * (is_k ? p->k_block_stride : p->v_block_stride) +
+                 position % p->block_size * (is_k ? p->k_slot_stride : p->v_slot_stride) +
+                 kv_head * (is_k ? p->k_head_stride : p->v_head_stride) + e;
+    double value = (double)element_load(
+        p->kv_dtype, v->of->bufs[index].data + (uint64_t)at * element_bytes(p->kv_dtype));
+    if (p->kv_dtype == OPREG_F8_E4M3) {
+        value *= (double)element_load(
+            OPREG_F32, v->of->bufs[is_k ? OPREG_ATTN_K_SCALE : OPREG_ATTN_V_SCALE].data +
+                           4 * kv_head);
+    }
+    return value;
+}
+
+/* Fills out and returns lse; -inf where nothing is seen. */
+static double head_exact(const head_view *v) {
+    const opreg_paged_attn_decode *p = &v->of->problem.attn;
+    const uint8_t *q = v->of->bufs[OPREG_ATTN_Q].data;
+    double most = -INFINITY, total = 0;
+    int32_t length = v->notes->lengths[v->seq];
+    for (int32_t e = 0; e < p->head_dim; e++) {
+        v->out[e] = 0;
+    }
+    for (int32_t i = 0; i < length; i++) {
+        int32_t block = attention_block(v->of, v->notes, v->seq, i);
+        double dot = 0;
+        v->scores[i] = -INFINITY;
+        if (block < 0 || !attention_sees(p, v->notes, v->seq, v->query, i)) {
+            continue;
+        }
+        for (int32_t e = 0; e < p->head_dim; e++) {
+            int64_t at = v->token * p->q_stride + (int64_t)v->head * p->head_dim + e;
+            dot += (double)element_load(p->q_dtype, q + (uint64_t)at * element_bytes(p->q_dtype)) *
+                   cache_at(v, OPREG_ATTN_K, block, i, e);
+        }
+        dot *= (double)p->scale;
+        v->scores[i] = p->softcap > 0 ? (double)p->softcap * tanh(dot / (double)p->softcap) : dot;
+        most = fmax(most, v->scores[i]);
+    }
+    if (most == -INFINITY) {
+        return -INFINITY;
+    }
+    for (int32_t i = 0; i < length; i++) {
+        if (v->scores[i] > -INFINITY) {
+            int32_t block = attention_block(v->of, v->notes, v->seq, i);
+            double weight = exp(v->scores[i] - most);
+            total += weight;
+            for (int32_t e = 0; e < p->head_dim; e++) {
+                v->out[e] += weight * cache_at(v, OPREG_ATTN_V, block, i, e);
+            }
+        }
+    }
+    if (p->flags & OPREG_PF_SINKS) {
+        total += exp((double)element_load(OPREG_F32, v->of->bufs[OPREG_ATTN_SINKS].data +
+                                                         4 * v->head) -
+                     most);
+    }
+    for (int32_t e = 0; e < p->head_dim; e++) {
+        v->out[e] /= total;
+    }
+    return most + log(total);
+}
+
+static void compare_head(const head_view *v, double lse, uint8_t *const outputs[JOB_BUFS],
+                         band *sum, band *lses, finding *f) {
+    const opreg_paged_attn_decode *p = &v->of->problem.attn;
+    for (int32_t e = 0; e < p->head_dim; e++) {
+        int64_t at = v->token * p->out_stride + (int64_t)v->head * p->head_dim + e;
+        double got = (double)element_load(
+            p->out_dtype, outputs[OPREG_ATTN_OUT] + (uint64_t)at * element_bytes(p->out_dtype));
+        if (lse == -INFINITY && (got != 0 || signbit(got))) {
+            finding_set(f, "zero-row", "token %d sees no key, but out[%d,%d,%d] is %g, not +0",
+                        v->token, v->token, v->head, e, got);
+        }
+        band_add(sum, got, v->out[e]);
+    }
+    if (p->flags & OPREG_PF_LSE) {
+        double got = (double)element_load(
+            OPREG_F32, outputs[OPREG_ATTN_LSE] + 4 * (v->token * p->q_heads + v->head));
+        if (lse == -INFINITY) {
+            if (got != -INFINITY) {
+                finding_set(f, "zero-row", "token %d sees no key, but its lse is %g, not -inf",
+                            v->token, got);
+            }
+        } else {
+            band_add(lses, got, lse);
+        }
+    }
+}
+
+void oracle_attention(const job *of, uint8_t *const outputs[JOB_BUFS], finding *f) {
+    const opreg_paged_attn_decode *p = &of->problem.attn;
+    const attention_notes *notes = of->extra;
+    band sum = {0, 0, 0}, lses = {0, 0, 0};
+    head_view v = {of, notes, 0, 0, 0, 0, NULL, NULL};
+    if (of->data != DATA_GAUSSIAN) {
+        return;
+    }
+    v.scores = malloc(((size_t)p->max_seq_len + 1) * sizeof *v.scores);
+    v.out = malloc((size_t)p->head_dim * sizeof *v.out);
+    for (v.seq = 0; v.scores != NULL && v.out != NULL && v.seq < p->seqs; v.seq++) {
+        for (v.query = 0; v.query < notes->queries[v.seq]; v.query++) {
+            v.token = notes->first[v.seq] + v.query;
+            for (v.head = 0; v.head < p->q_heads; v.head++) {
+                compare_head(&v, head_exact(&v), outputs, &sum, &lses, f);
+            }
+        }
+    }
+    band_close(&sum, 1e-6, p->out_dtype, f);
+    lses.count = lses.count > 0 ? 256 : 0; /* few, but each is one number near the others */
+    band_close(&lses, 1e-6, OPREG_F32, f);
+    free(v.scores);
+    free(v.out);
+}
