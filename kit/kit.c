@@ -266,6 +266,17 @@ static int is_wanted(const kit *k, const opreg_kernel_row *row) {
            (o->op == NULL || row->op == (uint32_t)opreg_op_by_name(o->op));
 }
 
+/* 1 when an earlier row is the same device: two plugins may drive one. */
+static int is_repeated(const kit *k, size_t device) {
+    for (size_t i = 0; i < device; i++) {
+        if (k->devices[i].kind == k->devices[device].kind &&
+            k->devices[i].ordinal == k->devices[device].ordinal) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static opreg_status find_variants(kit *k) {
     k->variants = calloc(k->num_kernels * k->num_devices + 1, sizeof *k->variants);
     if (k->variants == NULL) {
@@ -274,7 +285,8 @@ static opreg_status find_variants(kit *k) {
     for (size_t i = 0; i < k->num_kernels; i++) {
         const opreg_kernel_row *row = &k->kernels[i];
         for (size_t d = 0; is_wanted(k, row) && d < k->num_devices; d++) {
-            if (serves(k, &k->devices[d], row->plugin, row->op, first_format(row))) {
+            if (!is_repeated(k, d) &&
+                serves(k, &k->devices[d], row->plugin, row->op, first_format(row))) {
                 add_variant(k, row, d);
             }
         }

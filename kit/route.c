@@ -99,9 +99,11 @@ int case_make_route(const case_key *key, job *out) {
     layout.struct_size = sizeof layout;
     p->struct_size = sizeof *p;
     p->form = key->index % 3 == 2 ? OPREG_ROUTE_PAIRS : OPREG_ROUTE_TOPK;
-    p->top_k = key->index % 2 ? 1 : (int32_t)PICK(key, "slots", slots);
     /* the number of pairs runs through 0..130 */
-    p->tokens = (int64_t)(key->index % 131) / p->top_k;
+    pairs = key->index % 131;
+    p->top_k = (int32_t)PICK(key, "slots", slots);
+    p->top_k = pairs % (uint64_t)p->top_k == 0 ? p->top_k : 1;
+    p->tokens = (int64_t)pairs / p->top_k;
     p->experts = (int32_t)PICK(key, "experts", experts);
     p->ids_stride = p->top_k;
     p->weights_stride = p->top_k;
@@ -111,7 +113,6 @@ int case_make_route(const case_key *key, job *out) {
     }
     snprintf(out->dtypes, sizeof out->dtypes, "%s",
              p->form == OPREG_ROUTE_PAIRS ? "pairs" : "topk");
-    pairs = (uint64_t)(p->tokens * p->top_k);
     if (opreg_route_layout_get(p->tokens, p->top_k, p->experts, &layout) != OPREG_OK) {
         return 0;
     }
@@ -162,6 +163,7 @@ int case_make_route(const case_key *key, job *out) {
         }
         route_spec spec = {p->tokens, p->top_k, p->experts, packed, weights, row_map};
         route_build(&spec, &layout, out->extra, route->owned);
+        memset(route->owned, 1, route->bytes); /* padding and unused capacity are zeros */
     }
     int ok = packed != NULL && weights != NULL && route->owned != NULL && out->extra != NULL;
     free(packed);

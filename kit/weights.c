@@ -153,7 +153,7 @@ static void write_scale(random_state *random, data_kind kind, const scale_fields
     case FIELD_REAL:
         value = random_gauss(random);
         if (kind == DATA_EXTREME) {
-            value *= random_below(random, 2) ? 0x1p14f : 0x1p-14f;
+            value *= random_below(random, 2) ? 0x1p13f : 0x1p-14f;
         } else if (kind == DATA_SUBNORMAL) {
             value *= row->format == OPREG_F16 ? 0x1p-15f : 0x1p-126f;
         }

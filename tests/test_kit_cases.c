@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ * The kit's cases are valid problems with buffers of exactly the size they need, repeat from a seed,
+ * and meet every edge they are for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cases.h"
+#include "formats/formats.h"
+#include "opreg/opreg_test.h"
+
+static int takes_weights(uint32_t op) {
+    return op == OPREG_OP_MATMUL_BT_QUANT || (op >= OPREG_OP_MOE_MATMUL && op != OPREG_OP_MOE_COMBINE &&
+                                              op <= OPREG_OP_MOE_FFN);
+}
+
+static void check_one(const case_key *key) {
+    job of;
+    char text[1024];
+    if (!case_make(key, &of)) {
+        fail_msg("%s %s case %u cannot be made", opreg_op_name(key->op), opreg_dtype_name(key->format),
+                 key->index);
+    }
+    opreg_problem_print(of.op, &of.problem, text, sizeof text);
+    if (opreg_problem_check(of.op, &of.problem) != OPREG_OK) {
+        fail_msg("%s case %u: %s: %s", opreg_op_name(of.op), key->index, text, opreg_last_error());
+    }
+    for (uint32_t i = 0; i < of.num_bufs; i++) {
+        uint64_t bytes = 0;
+        assert_int_equal(opreg_problem_buffer(of.op, &of.problem, i, &bytes), OPREG_OK);
+        if (of.bufs[i].role != JOB_ABSENT && of.bufs[i].bytes != bytes) {
+            fail_msg("%s case %u buffer %u: %llu bytes, the problem wants %llu: %s",
+                     opreg_op_name(of.op), key->index, i, (unsigned long long)of.bufs[i].bytes,
+                     (unsigned long long)bytes, text);
+        }
+    }
+    job_clear(&of);
+}
+
+static void every_case_is_a_valid_problem_with_exact_buffers(void **state) {
+    (void)state;
+    for (uint32_t op = 1; op <= OPREG_OP_COUNT; op++) {
+        for (size_t f = 0; f < (takes_weights(op) ? format_count() : 1); f++) {
+            uint32_t format = takes_weights(op) ? format_at(f)->id : 0;
+            for (uint32_t i = 0; i < cases_count((opreg_op)op, format, 0); i++) {
+                case_key key = {(opreg_op)op, format, i, 0, 7};
+                check_one(&key);
+            }
+        }
+    }
+}
+
+static void a_seed_repeats_a_case_byte_for_byte(void **state) {
+    case_key key = {OPREG_OP_MATMUL_BT_QUANT, OPREG_Q4_K, 5, 0, 99};
+    job a, b;
+    (void)state;
+    assert_true(case_make(&key, &a));
+    assert_true(case_make(&key, &b));
+    assert_memory_equal(&a.problem, &b.problem, sizeof a.problem);
+    assert_memory_equal(a.weights[0].data, b.weights[0].data, a.weights[0].bytes);
+    job_clear(&b);
+    key.seed++;
+    assert_true(case_make(&key, &b));
+    assert_true(memcmp(&a.problem, &b.problem, sizeof a.problem) != 0 ||
+                memcmp(a.weights[0].data, b.weights[0].data, a.weights[0].bytes) != 0);
+    job_clear(&a);
+    job_clear(&b);
+}
+
+static void other_data_leaves_the_problem_and_the_weights_alone(void **state) {
+    case_key key = {OPREG_OP_MOE_MATMUL, OPREG_Q8_0, 0, 0, 99};
+    job a, b;
+    (void)state;
+    assert_true(case_make(&key, &a));
+    key.salt = 1;
+    assert_true(case_make(&key, &b));
+    assert_memory_equal(&a.problem, &b.problem, sizeof a.problem);
+    assert_memory_equal(a.weights[0].data, b.weights[0].data, a.weights[0].bytes);
+    assert_memory_not_equal(a.bufs[OPREG_MOE_X].data, b.bufs[OPREG_MOE_X].data,
+                            a.bufs[OPREG_MOE_X].bytes);
+    job_clear(&a);
+    job_clear(&b);
+}
+
+static void every_m_and_all_nine_dtype_pairs_are_met_by_each_format(void **state) {
+    (void)state;
+    for (size_t f = 0; f < format_count(); f++) {
+        uint32_t pairs[4][4] = {{0}};
+        int met[65] = {0};
+        for (uint32_t i = 0; i < cases_count(OPREG_OP_MATMUL_BT_QUANT, 0, 0); i++) {
+            case_key key = {OPREG_OP_MATMUL_BT_QUANT, format_at(f)->id, i, 0, 3};
+            job of;
+            assert_true(case_make(&key, &of));
+            if (of.problem.matmul.x_dtype <= OPREG_BF16) {
+                pairs[of.problem.matmul.x_dtype][of.problem.matmul.y_dtype]++;
+            }
+            met[of.problem.matmul.m]++;
+            job_clear(&of);
+        }
+        for (uint32_t x = OPREG_F32; x <= OPREG_BF16; x++) {
+            for (uint32_t y = OPREG_F32; y <= OPREG_BF16; y++) {
+                assert_int_not_equal(pairs[x][y], 0);
+            }
+        }
+        for (size_t m = 0; m < sizeof m_edges / sizeof m_edges[0]; m++) {
+            if (met[m_edges[m]] == 0) {
+                fail_msg("%s: no case with M = %d", format_at(f)->name, (int)m_edges[m]);
+            }
+        }
+    }
+}
+
+static void pairs_from_0_to_130_are_all_routed(void **state) {
+    int met[131] = {0};
+    (void)state;
+    for (uint32_t i = 0; i < cases_count(OPREG_OP_MOE_ROUTE, 0, 0); i++) {
+        case_key key = {OPREG_OP_MOE_ROUTE, 0, i, 0, 3};
+        job of;
+        assert_true(case_make(&key, &of));
+        met[of.problem.route.tokens * of.problem.route.top_k]++;
+        job_clear(&of);
+    }
+    for (int i = 0; i <= 130; i++) {
+        if (met[i] == 0) {
+            fail_msg("no case with %d pairs", i);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_case_is_a_valid_problem_with_exact_buffers),
+        cmocka_unit_test(a_seed_repeats_a_case_byte_for_byte),
+        cmocka_unit_test(other_data_leaves_the_problem_and_the_weights_alone),
+        cmocka_unit_test(every_m_and_all_nine_dtype_pairs_are_met_by_each_format),
+        cmocka_unit_test(pairs_from_0_to_130_are_all_routed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
