@@ -117,6 +117,9 @@ int case_make_matmul(const case_key *key, job *out) {
         if (!case_rows(&data, out, OPREG_MATMUL_X, p->x_dtype, rows, p->k, p->x_stride)) {
             return 0;
         }
+        if (p->glu != OPREG_GLU_NONE && out->data == DATA_GAUSSIAN) {
+            data_rows_shrink(&out->bufs[OPREG_MATMUL_X], rows, p->k, p->x_stride);
+        }
     }
     if (p->flags & OPREG_PF_BIAS) {
         data_kind kind = out->data;

@@ -184,6 +184,9 @@ static int make_x(const case_key *key, random_state *data, job *out, const forma
     if (!case_rows(data, out, OPREG_MOE_X, p->x_dtype, rows, p->k, p->x_stride)) {
         return 0;
     }
+    if (p->glu != OPREG_GLU_NONE && out->data == DATA_GAUSSIAN) {
+        data_rows_shrink(&out->bufs[OPREG_MOE_X], rows, p->k, p->x_stride);
+    }
     unused_rows_loose(&out->bufs[OPREG_MOE_X], notes, rows, p->x_stride, p->k);
     return 1;
 }
@@ -296,6 +299,9 @@ int case_make_ffn(const case_key *key, job *out) {
     }
     if (!case_rows(&data, out, OPREG_FFN_X, p->x_dtype, p->tokens, p->hidden, p->x_stride)) {
         return 0;
+    }
+    if (kind == DATA_GAUSSIAN) {
+        data_rows_shrink(&out->bufs[OPREG_FFN_X], p->tokens, p->hidden, p->x_stride);
     }
     out->data = DATA_GAUSSIAN;
     if (!case_rows(&data, out, OPREG_FFN_WEIGHTS, OPREG_F32, p->tokens, p->top_k,

@@ -66,6 +66,17 @@ void data_rows(random_state *random, data_kind kind, job_buffer *buffer, int64_t
     }
 }
 
+void data_rows_shrink(job_buffer *buffer, int64_t rows, int64_t columns, int64_t stride) {
+    uint32_t size = element_bytes(buffer->dtype);
+    float factor = 1.0f / sqrtf((float)columns);
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t column = 0; column < columns; column++) {
+            uint8_t *at = buffer->data + (uint64_t)(row * stride + column) * size;
+            element_store(buffer->dtype, at, element_load(buffer->dtype, at) * factor);
+        }
+    }
+}
+
 static void no_codes(int64_t count, int8_t *codes, int16_t *sums) {
     memset(codes, 0, (size_t)count);
     memset(sums, 0, (size_t)(count / 16) * sizeof *sums);

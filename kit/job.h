@@ -106,6 +106,10 @@ int buffer_loose_gaps(job_buffer *buffer, int64_t rows, int64_t columns, int64_t
 void data_rows(random_state *random, data_kind kind, job_buffer *buffer, int64_t rows,
                int64_t columns, int64_t stride);
 
+/* Divides rows by about sqrt(columns), so that gate and up are about 1 in size, as in a model: far
+ * from it a glu says nothing about a band (a clamp at 1 of numbers around 30). */
+void data_rows_shrink(job_buffer *buffer, int64_t rows, int64_t columns, int64_t stride);
+
 /* The quantized activations of one row, by the kit's own reading of the rules.  act is Q8_0 or Q8_K;
  * codes [k], scales [k / block], sums [k / 16]. */
 void activation_quantize(uint32_t act, const float *x, int64_t k, int8_t *codes, float *scales,

@@ -57,17 +57,30 @@ int outputs_equal(const job *of, uint8_t *const a[JOB_BUFS], uint8_t *const b[JO
     return 1;
 }
 
-void band_add(band *b, double got, double want) {
+static double half_ulp(uint32_t y_dtype, double value) {
+    int exponent;
+    if (y_dtype == OPREG_F32 || !isfinite(value)) {
+        return 0;
+    }
+    (void)frexp(value, &exponent); /* |value| in [2^(exponent - 1), 2^exponent) */
+    return y_dtype == OPREG_F16 ? fmax(ldexp(1, exponent - 12), 0x1p-25)
+                                : fmax(ldexp(1, exponent - 9), 0x1p-134);
+}
+
+void band_add(band *b, uint32_t y_dtype, double got, double want) {
+    double store = half_ulp(y_dtype, fmax(fabs(got), fabs(want)));
     b->error += (got - want) * (got - want);
     b->energy += want * want;
+    b->store += store * store;
     b->count++;
 }
 
-void band_close(const band *b, double limit, uint32_t y_dtype, finding *f) {
-    limit += y_dtype == OPREG_BF16 ? 2e-6 : y_dtype == OPREG_F16 ? 3e-8 : 0;
-    if (b->count >= 256 && !(b->error <= limit * b->energy)) {
+void band_close(const band *b, double limit, finding *f) {
+    double most = sqrt(limit * b->energy) + sqrt(b->store);
+    if (b->count >= 256 && !(sqrt(b->error) <= most)) {
         finding_set(f, "band", "NMSE %.3g over %lld outputs, at most %.3g is admitted",
-                    b->energy > 0 ? b->error / b->energy : INFINITY, (long long)b->count, limit);
+                    b->energy > 0 ? b->error / b->energy : INFINITY, (long long)b->count,
+                    b->energy > 0 ? most * most / b->energy : 0.0);
     }
 }
 
@@ -155,7 +168,7 @@ static void matmul_compare(const job *of, opreg_level level, const dots *d, cons
     const opreg_matmul_bt_quant *p = &of->problem.matmul;
     uint32_t size = element_bytes(p->y_dtype);
     int pair = p->glu != OPREG_GLU_NONE;
-    band sum = {0, 0, 0};
+    band sum = {0, 0, 0, 0};
     for (int64_t m = 0; m < p->m; m++) {
         for (int64_t n = 0; n < p->n; n++) {
             int64_t at = m * p->n + n;
@@ -179,11 +192,11 @@ static void matmul_compare(const job *of, opreg_level level, const dots *d, cons
                 }
                 raw += (double)bias;
             }
-            band_add(&sum, got, raw);
+            band_add(&sum, p->y_dtype, got, raw);
         }
     }
     if (of->data == DATA_GAUSSIAN && x->raw_known) {
-        band_close(&sum, band_limit(p->b_dtype), p->y_dtype, f);
+        band_close(&sum, band_limit(p->b_dtype), f);
     }
 }
 

@@ -25,11 +25,13 @@ void oracle_attention(const job *of, uint8_t *const outputs[JOB_BUFS], finding *
 /* Shared by them: the band over pairs of results. */
 typedef struct band {
     double error, energy;
+    double store; /* sum of the squares of half an ulp                                              */
     int64_t count;
 } band;
-void band_add(band *b, double got, double want);
-/* Asks for at most `limit` (and what the store adds) where there are 256 or more outputs. */
-void band_close(const band *b, double limit, uint32_t y_dtype, finding *f);
+void band_add(band *b, uint32_t y_dtype, double got, double want);
+/* Asks for at most `limit` where there are 256 or more outputs.  A store to f16 or bf16 moves every
+ * output by at most half an ulp more, so that sqrt(error) grows by at most sqrt(store). */
+void band_close(const band *b, double limit, finding *f);
 double band_limit(uint32_t format);
 
 /* One element of y against exact +- bound, and the rounding of its store. */

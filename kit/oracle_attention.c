@@ -116,7 +116,7 @@ static void compare_head(const head_view *v, double lse, uint8_t *const outputs[
             finding_set(f, "zero-row", "token %d sees no key, but out[%d,%d,%d] is %g, not +0",
                         v->token, v->token, v->head, e, got);
         }
-        band_add(sum, got, v->out[e]);
+        band_add(sum, p->out_dtype, got, v->out[e]);
     }
     if (p->flags & OPREG_PF_LSE) {
         double got = (double)element_load(
@@ -127,7 +127,7 @@ static void compare_head(const head_view *v, double lse, uint8_t *const outputs[
                             v->token, got);
             }
         } else {
-            band_add(lses, got, lse);
+            band_add(lses, OPREG_F32, got, lse);
         }
     }
 }
@@ -135,7 +135,7 @@ static void compare_head(const head_view *v, double lse, uint8_t *const outputs[
 void oracle_attention(const job *of, uint8_t *const outputs[JOB_BUFS], finding *f) {
     const opreg_paged_attn_decode *p = &of->problem.attn;
     const attention_notes *notes = of->extra;
-    band sum = {0, 0, 0}, lses = {0, 0, 0};
+    band sum = {0, 0, 0, 0}, lses = {0, 0, 0, 0};
     head_view v = {of, notes, 0, 0, 0, 0, NULL, NULL};
     if (of->data != DATA_GAUSSIAN) {
         return;
@@ -150,9 +150,9 @@ void oracle_attention(const job *of, uint8_t *const outputs[JOB_BUFS], finding *
             }
         }
     }
-    band_close(&sum, 1e-6, p->out_dtype, f);
+    band_close(&sum, 1e-6, f);
     lses.count = lses.count > 0 ? 256 : 0; /* few, but each is one number near the others */
-    band_close(&lses, 1e-6, OPREG_F32, f);
+    band_close(&lses, 1e-6, f);
     free(v.scores);
     free(v.out);
 }

@@ -25,7 +25,7 @@ static void moe_compare(const job *of, opreg_level level, const dots *d, const d
     const moe_notes *notes = of->extra;
     uint32_t size = element_bytes(p->y_dtype);
     int pair = p->glu != OPREG_GLU_NONE;
-    band sum = {0, 0, 0};
+    band sum = {0, 0, 0, 0};
     for (int64_t r = 0; r < notes->rows; r++) {
         for (int64_t n = 0; n < p->n; n++) {
             const uint8_t *at = y + (uint64_t)(r * p->y_stride + n) * size;
@@ -46,7 +46,7 @@ static void moe_compare(const job *of, opreg_level level, const dots *d, const d
                 continue;
             }
             if (pair) {
-                band_add(&sum, got,
+                band_add(&sum, p->y_dtype, got,
                          glu_exact(p->glu, (double)p->glu_alpha, (double)p->glu_limit, d[0].raw[i],
                                    d[1].raw[i]));
                 continue;
@@ -55,11 +55,11 @@ static void moe_compare(const job *of, opreg_level level, const dots *d, const d
             if (bound >= 0 && level >= OPREG_LEVEL_INT) {
                 element_check(p->y_dtype, got, d[0].exact[i], bound, "oracle", r, n, f);
             }
-            band_add(&sum, got, d[0].raw[i]);
+            band_add(&sum, p->y_dtype, got, d[0].raw[i]);
         }
     }
     if (of->data == DATA_GAUSSIAN && x->raw_known) {
-        band_close(&sum, band_limit(p->b_dtype), p->y_dtype, f);
+        band_close(&sum, band_limit(p->b_dtype), f);
     }
 }
 
@@ -125,7 +125,7 @@ static void ffn_compare(const job *of, const double *h, const uint8_t *y, findin
     double *sizes = malloc((size_t)p->inter * sizeof *sizes);
     double *sum = calloc((size_t)(p->tokens * p->hidden) + 1, sizeof *sum);
     double limit = band_limit(p->down_dtype);
-    band b = {0, 0, 0};
+    band b = {0, 0, 0, 0};
     for (int64_t n = 0; values != NULL && sizes != NULL && sum != NULL && n < p->hidden; n++) {
         for (int64_t r = 0; r < notes->rows; r++) {
             int64_t t = r / p->top_k, e = notes->expert_of[r];
@@ -146,11 +146,11 @@ static void ffn_compare(const job *of, const double *h, const uint8_t *y, findin
     for (int64_t t = 0; sum != NULL && t < p->tokens; t++) {
         for (int64_t n = 0; n < p->hidden; n++) {
             const uint8_t *at = y + (uint64_t)(t * p->y_stride + n) * element_bytes(p->y_dtype);
-            band_add(&b, (double)element_load(p->y_dtype, at), sum[t * p->hidden + n]);
+            band_add(&b, p->y_dtype, (double)element_load(p->y_dtype, at), sum[t * p->hidden + n]);
         }
     }
     /* two quantizations in a row, each within its format's band */
-    band_close(&b, limit + band_limit(p->b_dtype), p->y_dtype, f);
+    band_close(&b, limit + band_limit(p->b_dtype), f);
     free(values);
     free(sizes);
     free(sum);
