@@ -356,7 +356,9 @@ opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *st
     weight->view.bytes = dst.bytes;
     weight->view.slack_before = 0;
     weight->view.slack_after = dst.bytes - bytes;
-    weight->view.expert_stride = layout != NULL ? 0 : stored->view.row_bytes * stored->view.n;
+    weight->view.expert_stride = layout == NULL  ? stored->view.row_bytes * stored->view.n
+                                 : need->experts > 0 ? (int64_t)bytes / need->experts
+                                                     : 0;
     if (bytes > 0) {
         status = layout != NULL
                      ? layout->pack(plan->host, plan->dev, &stored->view, dst.ptr, stream)

@@ -8,14 +8,24 @@
 
 #include "oracle.h"
 
-uint32_t *problem_layout(job *of) {
+int problem_set_layout(job *of, uint32_t layout) {
     switch (of->op) {
-    case OPREG_OP_MATMUL_BT_QUANT: return &of->problem.matmul.layout;
+    case OPREG_OP_MATMUL_BT_QUANT: of->problem.matmul.layout = layout; return 1;
     case OPREG_OP_MOE_MATMUL:
     case OPREG_OP_MOE_GLU:
-    case OPREG_OP_MOE_DOWN: return &of->problem.moe.layout;
-    default: return NULL;
+    case OPREG_OP_MOE_DOWN: of->problem.moe.layout = layout; return 1;
+    case OPREG_OP_MOE_FFN:
+        of->problem.ffn.layout = layout;
+        of->problem.ffn.down_layout = layout;
+        return 1;
+    default: return 0;
     }
+}
+
+static uint32_t layout_of(const job *of) {
+    return of->op == OPREG_OP_MATMUL_BT_QUANT ? of->problem.matmul.layout
+           : of->op == OPREG_OP_MOE_FFN       ? of->problem.ffn.layout
+                                              : of->problem.moe.layout;
 }
 
 /* One run from nothing: place, run, read back. */
@@ -127,8 +137,8 @@ static void blame(const reference *ref, const variant *v, const opreg_plan *plan
 }
 
 /* Row `row` of an m-row call against the 1-row call. */
-static void check_width(const reference *ref, const variant *v, const job *of, uint32_t layout,
-                        int64_t row, uint8_t *const a[JOB_BUFS], finding *f) {
+static void check_width(const reference *ref, const variant *v, const job *of, int64_t row,
+                        uint8_t *const a[JOB_BUFS], finding *f) {
     job one = *of; /* shares everything but what is set here; never cleared */
     opreg_matmul_bt_quant *p = &one.problem.matmul;
     opreg_plan *plan = NULL;
@@ -141,7 +151,6 @@ static void check_width(const reference *ref, const variant *v, const job *of, u
     xs = element_bytes(p->x_dtype);
     ys = element_bytes(p->y_dtype);
     p->m = 1;
-    p->layout = layout;
     one.bufs[OPREG_MATMUL_X].data += (uint64_t)(row * p->x_stride) * xs;
     one.bufs[OPREG_MATMUL_X].bytes = (uint64_t)p->k * xs;
     one.bufs[OPREG_MATMUL_X].loose = NULL;
@@ -197,7 +206,10 @@ static void check_graph(const reference *ref, const variant *v, const opreg_plan
         return;
     }
     jobs[1] = &other;
-    if (reference_run(ref, &other, f) != OPREG_OK ||
+    opreg_status known = reference_run(ref, &other, f);
+    other.prepare = of->prepare;
+    (void)problem_set_layout(&other, layout_of(of));
+    if (known != OPREG_OK ||
         memcmp(&other.problem, &of->problem, sizeof of->problem) != 0) {
         job_clear(&other);
         return; /* the other data asks for another problem */
@@ -241,7 +253,7 @@ static void check_graph(const reference *ref, const variant *v, const opreg_plan
 }
 
 static void compare_runs(const reference *ref, const variant *v, const opreg_plan *plan,
-                         const case_key *key, const job *of, uint32_t layout,
+                         const case_key *key, const job *of,
                          uint8_t *const a[JOB_BUFS], uint8_t *const b[JOB_BUFS], finding *f) {
     int canonical = v->row.level == OPREG_LEVEL_CANONICAL;
     uint8_t *want[JOB_BUFS];
@@ -266,7 +278,7 @@ static void compare_runs(const reference *ref, const variant *v, const opreg_pla
     if (f->check == NULL && (v->row.kernel_flags & OPREG_KF_WIDTH_INVARIANT) &&
         (!canonical || key->index % 5 == 0)) {
         int64_t m = of->op == OPREG_OP_MATMUL_BT_QUANT ? of->problem.matmul.m : 0;
-        check_width(ref, v, of, layout, m > 0 ? (int64_t)key->index % m : 0, a, f);
+        check_width(ref, v, of, m > 0 ? (int64_t)key->index % m : 0, a, f);
     }
     if (f->check == NULL && (v->row.kernel_flags & OPREG_KF_GRAPH_SAFE) && key->index % 2 == 0) {
         check_graph(ref, v, plan, key, of, f);
@@ -277,14 +289,12 @@ check_result check_case(const reference *ref, const variant *v, const case_key *
                         uint32_t layout, finding *f) {
     static const surroundings first = {0, 0, 0, 0, 1, 0, 0};
     surroundings second = {1, 1, 1, 1, 0, key->index % 3, 0};
-    job problem = *of; /* for its problem only; shares the rest */
+    job placed = *of; /* shares everything but the layout; never cleared */
     uint8_t *a[JOB_BUFS], *b[JOB_BUFS];
     opreg_plan *plan = NULL;
     opreg_status status;
-    if (problem_layout(&problem) != NULL) {
-        *problem_layout(&problem) = layout;
-    }
-    status = opreg_plan_create_named(ref->reg, &v->where->device, of->op, &problem.problem, v->name,
+    placed.prepare = problem_set_layout(&placed, layout) && layout != OPREG_LAYOUT_STORED;
+    status = opreg_plan_create_named(ref->reg, &v->where->device, of->op, &placed.problem, v->name,
                                      &plan);
     if (status == OPREG_E_UNSUPPORTED) {
         return CHECK_REFUSED;
@@ -294,10 +304,11 @@ check_result check_case(const reference *ref, const variant *v, const case_key *
                     opreg_last_error());
         return CHECK_FAILED;
     }
-    if (outputs_alloc(of, a)) {
-        if (outputs_alloc(of, b)) {
-            if (run_once(ref, v, plan, of, first, a, f) && run_once(ref, v, plan, of, second, b, f)) {
-                compare_runs(ref, v, plan, key, of, layout, a, b, f);
+    if (outputs_alloc(&placed, a)) {
+        if (outputs_alloc(&placed, b)) {
+            if (run_once(ref, v, plan, &placed, first, a, f) &&
+                run_once(ref, v, plan, &placed, second, b, f)) {
+                compare_runs(ref, v, plan, key, &placed, a, b, f);
             }
             outputs_free(b);
         }

@@ -32,7 +32,7 @@ typedef enum check_result { CHECK_PASSED, CHECK_FAILED, CHECK_REFUSED } check_re
 check_result check_case(const reference *ref, const variant *v, const case_key *key, const job *of,
                         uint32_t layout, finding *f);
 
-/* The layout field of the job's problem, null where the operator has none. */
-uint32_t *problem_layout(job *of);
+/* 1 when the operator takes weights, whose layout (of all of them) is then set in the problem. */
+int problem_set_layout(job *of, uint32_t layout);
 
 #endif /* OPREG_KIT_CHECK_H */

@@ -72,6 +72,7 @@ typedef struct job {
     uint32_t num_bufs, num_weights;
     job_buffer bufs[JOB_BUFS];
     job_weight weights[JOB_WEIGHTS];
+    uint32_t prepare;   /* 1: the weights are laid out as the plan wants before the run              */
     const char *format; /* "-" where the operator has none                                          */
     char dtypes[32];
     void *extra; /* the operator's own notes for its oracle; freed with the job                     */

@@ -321,7 +321,7 @@ static size_t plugin_layouts(const kit *k, const variant *v, const job *of, uint
     opreg_candidate rows[64];
     job any = *of;
     size_t count = 0, found = 0;
-    *problem_layout(&any) = OPREG_LAYOUT_ANY;
+    (void)problem_set_layout(&any, OPREG_LAYOUT_ANY);
     if (opreg_explain(k->reg, &v->where->device, of->op, &any.problem, rows, sizeof rows[0], 64,
                       &count) != OPREG_OK) {
         return 0;
@@ -343,8 +343,7 @@ static size_t plugin_layouts(const kit *k, const variant *v, const job *of, uint
 static uint32_t choose_layout(const kit *k, const variant *v, const job *of, uint32_t index) {
     uint32_t ids[8];
     size_t count;
-    job copy = *of;
-    if (problem_layout(&copy) == NULL) {
+    if (of->num_weights == 0) {
         return OPREG_LAYOUT_STORED;
     }
     if (!(v->row.kernel_flags & OPREG_KF_BASELINE)) {
@@ -423,9 +422,7 @@ static void search(kit *k, size_t variant_index, opreg_op op, uint32_t format, c
         if (!case_make(&key, &of)) {
             return;
         }
-        if (problem_layout(&of) != NULL) {
-            *problem_layout(&of) = choose_layout(k, v, &of, i);
-        }
+        (void)problem_set_layout(&of, choose_layout(k, v, &of, i));
         opreg_status status = opreg_plan_create_named(k->reg, &v->where->device, op, &of.problem,
                                                       v->name, &plan);
         opreg_plan_destroy(plan);

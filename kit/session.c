@@ -130,7 +130,10 @@ static int open_weight(opreg_registry *reg, session *s, uint32_t i, finding *f) 
                    "opreg_weight_create", f)) {
         return 0;
     }
-    return opreg_plan_layout(s->plan) == OPREG_LAYOUT_STORED || lay_out(s, i, f);
+    /* of several weights, the first may be wanted as stored and another not */
+    return !s->of->prepare ||
+           (s->of->num_weights < 3 && opreg_plan_layout(s->plan) == OPREG_LAYOUT_STORED) ||
+           lay_out(s, i, f);
 }
 
 int session_open(opreg_registry *reg, place *where, const opreg_plan *plan, const job *of,

@@ -44,7 +44,7 @@ typedef struct opreg_weight_view {
     uint32_t format, dialect, layout;
     int64_t experts, n, k;
     int64_t row_bytes;     /* stored layout: k / block * bytes                                        */
-    int64_t expert_stride; /* bytes                                                                   */
+    int64_t expert_stride; /* bytes; prepared: the layout's bytes shared equally by the experts     */
     const void *data;
     uint64_t bytes, slack_before, slack_after;
     const opreg_side *side; /* [experts], device memory of the weight's device                        */
