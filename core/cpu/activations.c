@@ -2,6 +2,7 @@
  * activations.c - converts rows of x once per call and dots them with rows of blocks. */
 #include "cpu/activations.h"
 
+#include "cpu/folds.h"
 #include "cpu/rows16.h"
 #include "formats/act.h"
 
@@ -140,23 +141,6 @@ static void add_terms(const activations *x, int64_t m, const weight_row *row,
     }
 }
 
-/* Folds of the formats dotted with f32, one run of fmaf a unit.  A block of one value is no larger
- * than a unit; the last unit of a row may then be short. */
-static void fold_units(const activations *x, int64_t m, const weight_row *row,
-                       float accumulators[32]) {
-    const format_info *format = row->format;
-    const float *values = x->x + m * x->x_stride;
-    int64_t parts = format->values / format->unit;
-    uint8_t scratch[256];
-    for (int64_t u = 0, first = 0; first < x->k; u++, first += format->unit) {
-        int count = x->k - first < format->unit ? (int)(x->k - first) : format->unit;
-        const uint8_t *block = row_block(row, parts > 0 ? u / parts : first, scratch);
-        int part = parts > 0 ? (int)(u % parts) : 0;
-        accumulators[u % 32] =
-            format->fold(block, part, values + first, count, accumulators[u % 32], row->side);
-    }
-}
-
 float activations_dot(const activations *x, int64_t m, const format_info *format,
                       const opreg_weight_view *weight, int64_t expert, int64_t n) {
     float accumulators[32] = {0}, y;
@@ -174,7 +158,8 @@ float activations_dot(const activations *x, int64_t m, const format_info *format
     if (format->kind == FORMAT_SUMS) {
         add_terms(x, m, &row, accumulators);
     } else {
-        fold_units(x, m, &row, accumulators);
+        /* no prepared layout holds these formats */
+        fold_row_of(format->id)(row.stored, x->x + m * x->x_stride, x->k, row.side, accumulators);
     }
     y = canonical_tree(accumulators) * format->final_factor;
     /* GQH's tensor scale is inside its block scales */

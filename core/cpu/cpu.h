@@ -12,7 +12,7 @@
 #if defined(__has_attribute)
 #if defined(__x86_64__) && defined(__gnu_linux__) && __has_attribute(target_clones) &&             \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#define CPU_HOT __attribute__((flatten, target_clones("arch=haswell", "default")))
+#define CPU_HOT __attribute__((flatten, target_clones("fma", "default")))
 #endif
 #endif
 #ifndef CPU_HOT
