@@ -166,8 +166,12 @@ static int summarise(const verify_session *v, const skips *s, const choices *c) 
                 t->failed    ? "above"
                 : t->unequal ? "equal where canonical"
                              : "all equal");
-        fprintf(stderr, ", NMSE at most %.1e of %.0e, oracle at most %.2f of its bound",
-                t->worst_nmse, t->worst_band, t->worst_oracle);
+        if (t->bands > 0) {
+            fprintf(stderr, ", NMSE at most %.1e of %.0e", t->worst_nmse, t->worst_band);
+        } else {
+            fprintf(stderr, ", NMSE not asked (fewer than 256 outputs)");
+        }
+        fprintf(stderr, ", error at most %.2f of its bound", t->worst_oracle);
     }
     if (c->rows > 0) {
         fprintf(stderr, "; sampled: at most %" PRId64 " rows of each tensor", c->rows);

@@ -27,6 +27,7 @@ typedef struct verify_row {
 typedef struct verify_totals {
     int64_t tensors, skipped, invalid, runs, failed, unequal; /* unequal: runs below CANONICAL whose
                                                                * bits differ, as they may */
+    int64_t bands;                               /* runs that were asked the band     */
     int64_t bytes;                               /* of weights                         */
     double worst_nmse, worst_band, worst_oracle; /* the NMSE closest to its band, and that band */
 } verify_totals;

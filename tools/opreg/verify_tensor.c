@@ -196,7 +196,8 @@ static void judge(const job *j, int64_t m, verify_row *row) {
                  r.worst_row, r.worst_column, r.worst);
         fail_row(row, "oracle", "%s", text);
     }
-    if (outputs >= BAND_OUTPUTS) {
+    if (r.outputs >= BAND_OUTPUTS) {
+        t->bands++;
         if (!(r.nmse <= j->truth.band)) {
             snprintf(text, sizeof text, "NMSE %.2e is over %.0e", r.nmse, j->truth.band);
             fail_row(row, "band", "%s", text);
