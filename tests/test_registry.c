@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT
+ * test_registry.c - registries: what is open, what is on, what is said, and how they end. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FAKE_ENTRY fake_entry
+#include "fake/fake_plugin.h"
+#include "registry_harness.h"
+
+static captured said;
+
+static void fake_dir(char *out, size_t cap, const char *folder) {
+    snprintf(out, cap, "%s/fake/%s", OPREG_TEST_BUILD, folder);
+}
+
+static int clear_environment(void **state) {
+    static const char *const names[] = {"OPREG_FAKE_GOOD", "OPREG_FAKE_GOOD_BASE", "OPREG_PLUGIN_DIR",
+                                        "OPREG_TRACE", "OPREG_STRICT", "OPREG_GUARD",
+                                        "OPREG_SHADOW", "OPREG_FAKE_GOOD_INT_ONE",
+                                        "OPREG_FAKE_GOD", "OPREG_FAKE_GOOD_OLD_ONE", "OPREG_FAKE"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        unsetenv(names[i]);
+    }
+    return 0;
+}
+
+/* A registry that reads the environment of this test. */
+static opreg_status create(uint32_t config_flags, opreg_registry **reg) {
+    opreg_config config = capture_config(&said, config_flags);
+    return opreg_create(&config, reg);
+}
+
+static void use_fakes(const char *folder) {
+    char dir[1024];
+    fake_dir(dir, sizeof dir, folder);
+    setenv("OPREG_PLUGIN_DIR", dir, 1);
+}
+
+static opreg_plugin_row plugin_row(opreg_registry *reg, const char *name) {
+    opreg_plugin_row rows[16];
+    size_t count = opreg_plugins(reg, rows, sizeof rows[0], 16);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return rows[i];
+        }
+    }
+    fail_msg("no plugin %s", name);
+    return rows[0];
+}
+
+static opreg_kernel_row kernel_row(opreg_registry *reg, const char *flag) {
+    opreg_kernel_row rows[64];
+    size_t count = opreg_kernels(reg, rows, sizeof rows[0], 64);
+    assert_true(count <= 64);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].flag, flag) == 0) {
+            return rows[i];
+        }
+    }
+    fail_msg("no kernel %s", flag);
+    return rows[0];
+}
+
+static opreg_flag_row flag_row(opreg_registry *reg, const char *flag) {
+    opreg_flag_row rows[64];
+    size_t count = opreg_flags(reg, rows, sizeof rows[0], 64);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].flag, flag) == 0) {
+            return rows[i];
+        }
+    }
+    fail_msg("no flag %s", flag);
+    return rows[0];
+}
+
+static void with_nothing_set_only_the_cpu_backend_is_open(void **state) {
+    opreg_registry *reg = NULL;
+    opreg_device rows[4];
+    (void)state;
+    use_fakes("good");
+    assert_works(create(0, &reg));
+    assert_int_equal(opreg_devices(reg, rows, sizeof rows[0], 4), 1);
+    assert_int_equal(rows[0].kind, OPREG_CPU);
+    assert_int_equal(plugin_row(reg, "cpu").state, OPREG_PLUGIN_READY);
+    assert_int_equal(plugin_row(reg, "fake-good").state, OPREG_PLUGIN_OFF);
+    assert_text(plugin_row(reg, "fake-good").reason, "set OPREG_FAKE_GOOD=on");
+    assert_string_equal(said.text, "");
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_plugin_that_is_off_is_never_opened(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    use_fakes("crash_constructor");
+    assert_works(create(0, &reg));
+    assert_works(opreg_destroy(reg));
+}
+
+static void the_environment_switches_a_plugin_and_its_variants(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    use_fakes("good");
+    setenv("OPREG_FAKE_GOOD", "exact", 1);
+    setenv("OPREG_FAKE_GOOD_INT_ONE", "on", 1);
+    assert_works(create(0, &reg));
+    assert_int_equal(plugin_row(reg, "fake-good").state, OPREG_PLUGIN_READY);
+    assert_int_equal(kernel_row(reg, "fake-good/base").enabled, 1);
+    assert_int_equal(kernel_row(reg, "fake-good/exact_one").enabled, 1);
+    assert_int_equal(kernel_row(reg, "fake-good/int_one").enabled, 1);
+    assert_int_equal(kernel_row(reg, "fake-good/prepared_one").enabled, 0);
+    assert_int_equal(flag_row(reg, "fake-good/exact_one").source, OPREG_SOURCE_LEVEL);
+    assert_string_equal(flag_row(reg, "fake-good/exact_one").value, "on");
+    assert_int_equal(flag_row(reg, "fake-good/int_one").source, OPREG_SOURCE_ENV);
+    assert_string_equal(said.text, "");
+    assert_works(opreg_destroy(reg));
+}
+
+static void the_levels_admit_more_and_more(void **state) {
+    static const struct {
+        const char *word;
+        uint32_t base, exact, with_int, band;
+    } rows[] = {{"off", 0, 0, 0, 0}, {"on", 1, 0, 0, 0}, {"exact", 1, 1, 0, 0}, {"fast", 1, 1, 1, 1}};
+    opreg_registry *reg = quiet_registry(&said);
+    (void)state;
+    assert_works(opreg_add(reg, fake_entry));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_works(opreg_enable(reg, "fake", rows[i].word));
+        assert_int_equal(kernel_row(reg, "fake/base").enabled, rows[i].base);
+        assert_int_equal(kernel_row(reg, "fake/exact_one").enabled, rows[i].exact);
+        assert_int_equal(kernel_row(reg, "fake/int_one").enabled, rows[i].with_int);
+        assert_int_equal(kernel_row(reg, "fake/prepared_one").enabled, rows[i].band);
+    }
+    assert_works(opreg_enable(reg, "fake/exact_one", "off"));
+    assert_int_equal(kernel_row(reg, "fake/exact_one").enabled, 0);
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_variant_of_a_closed_plugin_is_warned_about(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    use_fakes("good");
+    setenv("OPREG_FAKE_GOOD_INT_ONE", "on", 1);
+    assert_works(create(0, &reg));
+    assert_text(said.text, "OPREG_FAKE_GOOD_INT_ONE is on, but plugin fake-good is off and stays "
+                           "closed: set OPREG_FAKE_GOOD=on");
+    assert_int_equal(plugin_row(reg, "fake-good").state, OPREG_PLUGIN_OFF);
+    assert_works(opreg_destroy(reg));
+}
+
+static void the_environment_is_read_once(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    assert_works(create(0, &reg));
+    setenv("OPREG_FAKE", "off", 1);
+    assert_works(opreg_add(reg, fake_entry));
+    assert_int_equal(kernel_row(reg, "fake/base").enabled, 1);
+    assert_works(opreg_destroy(reg));
+}
+
+static void an_added_plugin_is_on_unless_a_flag_says_else(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    setenv("OPREG_FAKE", "off", 1);
+    assert_works(create(0, &reg));
+    assert_works(opreg_add(reg, fake_entry));
+    assert_int_equal(plugin_row(reg, "fake").state, OPREG_PLUGIN_OFF);
+    assert_int_equal(opreg_devices(reg, NULL, 0, 0), 1);
+    assert_works(opreg_enable(reg, "fake", "on"));
+    assert_int_equal(opreg_devices(reg, NULL, 0, 0), 2);
+    assert_works(opreg_destroy(reg));
+}
+
+static void strict_makes_errors_of_warnings(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    use_fakes("wrong_major");
+    setenv("OPREG_FAKE_GOD", "on", 1);
+    setenv("OPREG_TRACE", "loud", 1);
+    assert_works(create(0, &reg));
+    assert_works(opreg_destroy(reg));
+    assert_failed(create(OPREG_CF_STRICT, &reg), OPREG_E_STRICT, "OPREG_FAKE_GOD is not a variable");
+    assert_text(opreg_last_error(), "OPREG_TRACE=\"loud\" counts as off");
+    setenv("OPREG_STRICT", "on", 1);
+    assert_failed(create(0, &reg), OPREG_E_STRICT, "OPREG_FAKE_GOD");
+}
+
+static void strict_refuses_a_plugin_that_does_not_load(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    use_fakes("null_row");
+    setenv("OPREG_FAKE_NULL_ROW", "on", 1);
+    assert_failed(create(OPREG_CF_STRICT, &reg), OPREG_E_STRICT, "null run");
+    assert_works(create(0, &reg));
+    assert_int_equal(plugin_row(reg, "fake-null-row").state, OPREG_PLUGIN_FAILED);
+    assert_works(opreg_destroy(reg));
+    unsetenv("OPREG_FAKE_NULL_ROW");
+}
+
+static void a_removed_flag_says_what_to_use(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    use_fakes("good");
+    setenv("OPREG_FAKE_GOOD_OLD_ONE", "on", 1);
+    assert_works(create(0, &reg));
+    assert_text(said.text, "OPREG_FAKE_GOOD_OLD_ONE is gone: use OPREG_FAKE_GOOD_EXACT_ONE");
+    assert_works(opreg_destroy(reg));
+}
+
+static void no_env_reads_nothing(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    setenv("OPREG_FAKE_GOD", "on", 1);
+    setenv("OPREG_STRICT", "on", 1);
+    assert_works(create(OPREG_CF_NO_ENV, &reg));
+    assert_string_equal(said.text, "");
+    assert_works(opreg_destroy(reg));
+}
+
+static void one_file_found_twice_is_one_plugin(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    char dir[1024];
+    (void)state;
+    fake_dir(dir, sizeof dir, "good");
+    assert_works(opreg_discover(reg, dir));
+    assert_works(opreg_discover(reg, dir));
+    assert_int_equal(opreg_plugins(reg, NULL, 0, 0), 2);
+    assert_works(opreg_destroy(reg));
+}
+
+static void two_files_of_one_name_are_an_error_that_names_both(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    char dir[1024], copy[] = "/tmp/opreg-registry-XXXXXX", command[4096];
+    (void)state;
+    assert_non_null(mkdtemp(copy));
+    fake_dir(dir, sizeof dir, "good");
+    snprintf(command, sizeof command, "cp '%s'/* '%s'", dir, copy);
+    assert_int_equal(system(command), 0);
+    assert_works(opreg_discover(reg, dir));
+    assert_failed(opreg_discover(reg, copy), OPREG_E_LOAD, "two plugins are named fake-good");
+    assert_text(opreg_last_error(), dir);
+    assert_text(opreg_last_error(), copy);
+    assert_failed(opreg_enable(reg, "fake-good", "on"), OPREG_E_LOAD, "two plugins are named");
+    snprintf(command, sizeof command, "rm -rf '%s'", copy);
+    assert_int_equal(system(command), 0);
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_directory_must_be_absolute(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    (void)state;
+    assert_failed(opreg_discover(reg, "plugins"), OPREG_E_ARG, "not an absolute path");
+    assert_failed(opreg_discover(reg, "/nowhere"), OPREG_E_LOAD, "/nowhere");
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_wrong_enable_changes_nothing(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    (void)state;
+    assert_failed(opreg_enable(reg, "cpv", "on"), OPREG_E_ARG, "did you mean cpu?");
+    assert_failed(opreg_enable(reg, "cpu", "off"), OPREG_E_ARG, "it takes: on exact fast");
+    assert_failed(opreg_enable(reg, "guard", "on"), OPREG_E_UNSUPPORTED, "guard");
+    assert_string_equal(flag_row(reg, "guard").value, "off");
+    assert_failed(opreg_enable(reg, "shadow", "1/8"), OPREG_E_UNSUPPORTED, "shadow");
+    assert_string_equal(flag_row(reg, "shadow").value, "off");
+    assert_failed(opreg_enable(NULL, "cpu", "on"), OPREG_E_ARG, "null");
+    assert_works(opreg_destroy(reg));
+}
+
+static void two_registries_do_not_know_each_other(void **state) {
+    opreg_registry *a = quiet_registry(&said), *b = quiet_registry(&said);
+    (void)state;
+    assert_works(opreg_add(a, fake_entry));
+    assert_works(opreg_enable(a, "cpu", "fast"));
+    assert_int_equal(opreg_plugins(b, NULL, 0, 0), 1);
+    assert_string_equal(flag_row(b, "cpu").value, "on");
+    assert_works(opreg_destroy(a));
+    assert_int_equal(opreg_devices(b, NULL, 0, 0), 1);
+    assert_works(opreg_destroy(b));
+}
+
+static void a_name_can_be_added_once(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    (void)state;
+    assert_works(opreg_add(reg, fake_entry));
+    assert_failed(opreg_add(reg, fake_entry), OPREG_E_ARG, "a plugin named fake is there already");
+    assert_works(opreg_unload(reg, "fake"));
+    assert_int_equal(plugin_row(reg, "fake").state, OPREG_PLUGIN_UNLOADED);
+    assert_works(opreg_add(reg, fake_entry));
+    assert_int_equal(plugin_row(reg, "fake").state, OPREG_PLUGIN_READY);
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_plugin_with_live_plans_is_busy(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    opreg_matmul_bt_quant p = matmul_of("n=4 k=256 b=q4_k");
+    opreg_device dev = device_of(OPREG_CUDA, 0, "fake_1");
+    opreg_plan *plan = NULL;
+    (void)state;
+    assert_works(opreg_add(reg, fake_entry));
+    assert_works(opreg_plan_create(reg, &dev, OPREG_OP_MATMUL_BT_QUANT, &p, &plan));
+    assert_failed(opreg_unload(reg, "fake"), OPREG_E_BUSY, "1 live plans and weights");
+    assert_failed(opreg_destroy(reg), OPREG_E_BUSY, "1 live plans and weights");
+    opreg_plan_destroy(plan);
+    fake_shutdowns = 0;
+    assert_works(opreg_unload(reg, "fake"));
+    assert_int_equal(fake_shutdowns, 1);
+    assert_failed(opreg_unload(reg, "fake"), OPREG_E_ARG, "not open");
+    assert_failed(opreg_unload(reg, "cpu"), OPREG_E_ARG, "cannot be unloaded");
+    assert_failed(opreg_unload(reg, "other"), OPREG_E_ARG, "no plugin named");
+    assert_works(opreg_destroy(reg));
+    assert_int_equal(fake_shutdowns, 1);
+}
+
+static void an_unloaded_plugin_can_be_opened_again(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    char dir[1024];
+    (void)state;
+    fake_dir(dir, sizeof dir, "good");
+    assert_works(opreg_discover(reg, dir));
+    assert_works(opreg_enable(reg, "fake-good", "on"));
+    assert_works(opreg_unload(reg, "fake-good"));
+    assert_int_equal(opreg_devices(reg, NULL, 0, 0), 1);
+    assert_works(opreg_discover(reg, dir)); /* does not open it behind the caller's back */
+    assert_int_equal(opreg_devices(reg, NULL, 0, 0), 1);
+    assert_works(opreg_enable(reg, "fake-good", "on"));
+    assert_int_equal(opreg_devices(reg, NULL, 0, 0), 2);
+    assert_works(opreg_destroy(reg));
+}
+
+static void rows_are_never_written_past_the_callers_size(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    unsigned char room[2][64];
+    uint32_t size;
+    (void)state;
+    memset(room, 0xa5, sizeof room);
+    assert_int_equal(opreg_devices(reg, (opreg_device *)(void *)room, 16, 1), 1);
+    memcpy(&size, room, sizeof size);
+    assert_int_equal(size, 16);
+    for (size_t i = 16; i < sizeof room[0]; i++) {
+        assert_int_equal(room[0][i], 0xa5);
+    }
+    assert_int_equal(opreg_plugins(reg, NULL, 0, 0), 1);
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_bad_config_is_refused(void **state) {
+    opreg_config config = {.struct_size = sizeof config, .flags = 0x80};
+    opreg_registry *reg;
+    (void)state;
+    assert_failed(opreg_create(&config, &reg), OPREG_E_ARG, "unknown flags 0x80");
+    config = (opreg_config){0};
+    assert_failed(opreg_create(&config, &reg), OPREG_E_ARG, "struct_size 0");
+    assert_failed(opreg_create(NULL, NULL), OPREG_E_ARG, "null");
+    assert_works(opreg_destroy(NULL));
+}
+
+/* ---- callbacks and threads ------------------------------------------------------------------ */
+
+static opreg_registry *called_back;
+static int calls;
+
+static void call_back(void *user, opreg_log_level level, const char *line) {
+    (void)user, (void)level, (void)line;
+    if (called_back != NULL) {
+        calls++;
+        assert_true(opreg_devices(called_back, NULL, 0, 0) >= 1); /* takes the lock */
+    }
+}
+
+static void a_log_callback_may_call_the_registry(void **state) {
+    opreg_config config = {.struct_size = sizeof config,
+                           .flags = OPREG_CF_NO_ENV | OPREG_CF_NO_INSTALLED,
+                           .log = call_back};
+    opreg_matmul_bt_quant p = matmul_of("n=4 k=256 b=q4_k");
+    opreg_device dev = device_of(OPREG_CUDA, 0, "fake_1");
+    opreg_plan *plan = NULL;
+    (void)state;
+    assert_works(opreg_create(&config, &called_back));
+    assert_works(opreg_add(called_back, fake_entry));
+    assert_works(opreg_enable(called_back, "trace", "plan"));
+    assert_works(opreg_plan_create(called_back, &dev, OPREG_OP_MATMUL_BT_QUANT, &p, &plan));
+    assert_true(calls > 0);
+    opreg_plan_destroy(plan);
+    assert_works(opreg_destroy(called_back));
+    called_back = NULL;
+}
+
+static void *plan_many(void *argument) {
+    opreg_registry *reg = argument;
+    opreg_matmul_bt_quant p = matmul_of("n=4 k=256 b=q4_k");
+    opreg_device dev = device_of(OPREG_CUDA, 0, "fake_1");
+    for (int i = 0; i < 200; i++) {
+        opreg_plan *plan = NULL;
+        if (opreg_plan_create(reg, &dev, OPREG_OP_MATMUL_BT_QUANT, &p, &plan) != OPREG_OK ||
+            opreg_enable(reg, "fake", i % 2 != 0 ? "fast" : "exact") != OPREG_OK) {
+            return argument;
+        }
+        opreg_plan_destroy(plan);
+    }
+    return NULL;
+}
+
+static void many_threads_may_use_one_registry(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    pthread_t threads[4];
+    void *failed = NULL;
+    (void)state;
+    assert_works(opreg_add(reg, fake_entry));
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, plan_many, reg), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_forked_child_can_use_and_end_its_copy(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    pid_t child;
+    int status;
+    (void)state;
+    child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(opreg_devices(reg, NULL, 0, 0) == 1 && opreg_destroy(reg) == OPREG_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_device_has_its_io_and_host(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    opreg_device dev = device_of(OPREG_CUDA, 0, "");
+    const opreg_device_io *io;
+    const opreg_host *host;
+    void *memory;
+    (void)state;
+    assert_failed(opreg_device_io_get(reg, &dev, &io, &host), OPREG_E_UNSUPPORTED, "cuda:0");
+    assert_works(opreg_add(reg, fake_entry));
+    assert_works(opreg_device_io_get(reg, &dev, &io, &host));
+    assert_works(io->alloc(host, &dev, 16, &memory));
+    io->free(host, &dev, memory);
+    assert_works(opreg_destroy(reg));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, clear_environment, clear_environment)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(with_nothing_set_only_the_cpu_backend_is_open),
+        TEST(a_plugin_that_is_off_is_never_opened),
+        TEST(the_environment_switches_a_plugin_and_its_variants),
+        TEST(the_levels_admit_more_and_more),
+        TEST(a_variant_of_a_closed_plugin_is_warned_about),
+        TEST(the_environment_is_read_once),
+        TEST(an_added_plugin_is_on_unless_a_flag_says_else),
+        TEST(strict_makes_errors_of_warnings),
+        TEST(strict_refuses_a_plugin_that_does_not_load),
+        TEST(a_removed_flag_says_what_to_use),
+        TEST(no_env_reads_nothing),
+        TEST(one_file_found_twice_is_one_plugin),
+        TEST(two_files_of_one_name_are_an_error_that_names_both),
+        TEST(a_directory_must_be_absolute),
+        TEST(a_wrong_enable_changes_nothing),
+        TEST(two_registries_do_not_know_each_other),
+        TEST(a_name_can_be_added_once),
+        TEST(a_plugin_with_live_plans_is_busy),
+        TEST(an_unloaded_plugin_can_be_opened_again),
+        TEST(rows_are_never_written_past_the_callers_size),
+        TEST(a_bad_config_is_refused),
+        TEST(a_log_callback_may_call_the_registry),
+        TEST(many_threads_may_use_one_registry),
+        TEST(a_forked_child_can_use_and_end_its_copy),
+        TEST(a_device_has_its_io_and_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
