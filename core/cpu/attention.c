@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * attention.c - reads page tables and token ranges without trusting them. */
+ * attention.c - what all attention variants share: page tables and token ranges, which are not
+ * trusted; parts and their tree; the row of a finished part. */
 #include "cpu/attention.h"
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high) {
@@ -71,5 +72,97 @@ void attention_query_make(const opreg_paged_attn_decode *problem, const opreg_bu
         int64_t end = read_pages(p, bufs, request, out) - count + index + 1;
         out->end = end > 0 ? end : 0;
         out->begin = p->window > 0 && out->end > p->window ? out->end - p->window : 0;
+    }
+}
+
+/* b, which has the higher positions, into a. */
+void attention_merge(attention_part *a, const attention_part *b, int32_t d) {
+    float factor_a, factor_b;
+    if (!b->used) {
+        return;
+    }
+    if (!a->used) {
+        a->used = 1;
+        a->m = b->m;
+        a->l = b->l;
+        memcpy(a->o, b->o, (size_t)d * sizeof a->o[0]);
+        return;
+    }
+    a->m = canonical_merge(a->m, b->m, &factor_a, &factor_b);
+    a->l = a->l * factor_a + b->l * factor_b;
+    for (int32_t e = 0; e < d; e++) {
+        a->o[e] = a->o[e] * factor_a + b->o[e] * factor_b;
+    }
+}
+
+void attention_join_strands(attention_part *strands, int32_t d) {
+    for (int distance = 1; distance < CANONICAL_STRANDS; distance *= 2) {
+        for (int r = 0; r < CANONICAL_STRANDS; r += 2 * distance) {
+            attention_merge(&strands[r], &strands[r + distance], d);
+        }
+    }
+}
+
+attention_part *attention_push(attention_stack *stack) {
+    attention_part *part = &stack->parts[stack->depth];
+    stack->level[stack->depth++] = 0;
+    part->used = 0;
+    return part;
+}
+
+void attention_settle(attention_stack *stack, int32_t d) {
+    while (stack->depth > 1 && stack->level[stack->depth - 1] == stack->level[stack->depth - 2]) {
+        stack->depth--;
+        attention_merge(&stack->parts[stack->depth - 1], &stack->parts[stack->depth], d);
+        stack->level[stack->depth - 1]++;
+    }
+}
+
+attention_part *attention_finish(attention_stack *stack, int32_t d) {
+    if (stack->depth == 0) {
+        return attention_push(stack);
+    }
+    for (; stack->depth > 1; stack->depth--) {
+        attention_merge(&stack->parts[stack->depth - 2], &stack->parts[stack->depth - 1], d);
+    }
+    return &stack->parts[0];
+}
+
+void attention_load_query(const attention_job *job, int64_t token, int64_t head,
+                          attention_query *query) {
+    const opreg_paged_attn_decode *p = job->problem;
+    for (int32_t e = 0; e < p->head_dim; e++) {
+        query->q[e] = canonical_load(job->bufs[OPREG_ATTN_Q].ptr,
+                                     token * p->q_stride + head * p->head_dim + e, p->q_dtype);
+    }
+}
+
+static void join_sink(attention_part *part, float sink, int32_t d) {
+    attention_part other;
+    other.used = 1;
+    other.m = sink;
+    other.l = 1.0f;
+    memset(other.o, 0, (size_t)d * sizeof other.o[0]);
+    attention_merge(part, &other, d);
+}
+
+void attention_store(const attention_job *job, const attention_query *query, int64_t token,
+                     int64_t head, attention_part *part) {
+    const opreg_paged_attn_decode *p = job->problem;
+    void *out = job->bufs[OPREG_ATTN_OUT].ptr;
+    if (part->used && (p->flags & OPREG_PF_SINKS) != 0) {
+        join_sink(part, ((const float *)job->bufs[OPREG_ATTN_SINKS].ptr)[head], p->head_dim);
+    }
+    for (int32_t e = 0; e < p->head_dim; e++) {
+        float value = 0.0f;
+        if (part->used) {
+            value = part->o[e] / part->l;
+            value = p->kv_dtype == OPREG_F8_E4M3 ? value * query->v_scale : value;
+        }
+        canonical_store(out, token * p->out_stride + head * p->head_dim + e, p->out_dtype, value);
+    }
+    if ((p->flags & OPREG_PF_LSE) != 0) {
+        ((float *)job->bufs[OPREG_ATTN_LSE].ptr)[token * p->q_heads + head] =
+            part->used ? part->m + canonical_log(part->l) : -INFINITY;
     }
 }

@@ -45,6 +45,8 @@ static const char rows16_avx512_moe_matmul_summary[] = "AVX-512 VNNI, 16 rows si
 static const char rows16_avx512_moe_glu_summary[] = "AVX-512 VNNI, 16 rows side by side";
 static const char rows16_avx512_moe_down_summary[] = "AVX-512 VNNI, 16 rows side by side";
 static const char rows16_avx512_ffn_summary[] = "AVX-512 VNNI, 16 rows side by side";
+static const char avx2_attention_summary[] = "AVX2, lanes of keys, then of elements";
+static const char avx512_attention_summary[] = "AVX-512, lanes of keys, then of elements";
 
 #define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_,          \
                      formats_)                                                                     \

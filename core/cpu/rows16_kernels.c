@@ -2,30 +2,14 @@
  * rows16_kernels.c - the variants that read the layout rows16, one set per instruction set. */
 #include "cpu/kernels.h"
 #include "cpu/matmul.h"
+#include "cpu/processor.h"
 
 #include <stdio.h>
 
-static int has_avx2(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-#else
-    return 0;
-#endif
-}
-
-static int has_avx512(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vnni");
-#else
-    return 0;
-#endif
-}
-
-static opreg_status check(int present, const char *needs, tile_finder find, uint32_t format,
+static opreg_status check(const char *missing, tile_finder find, uint32_t format,
                           char reason[128]) {
-    if (!present) {
-        snprintf(reason, 128, "this processor has no %s", needs);
+    if (missing != NULL) {
+        snprintf(reason, 128, "this processor has no %s", missing);
         return OPREG_E_UNSUPPORTED;
     }
     if (find(format) == NULL) {
@@ -37,19 +21,19 @@ static opreg_status check(int present, const char *needs, tile_finder find, uint
     return OPREG_OK;
 }
 
-static opreg_status check_ffn(int present, const char *needs, tile_finder find,
-                              const opreg_moe_ffn *p, char reason[128]) {
-    opreg_status status = check(present, needs, find, p->b_dtype, reason);
-    return status != OPREG_OK ? status : check(present, needs, find, p->down_dtype, reason);
+static opreg_status check_ffn(const char *missing, tile_finder find, const opreg_moe_ffn *p,
+                              char reason[128]) {
+    opreg_status status = check(missing, find, p->b_dtype, reason);
+    return status != OPREG_OK ? status : check(missing, find, p->down_dtype, reason);
 }
 
 /* One variant of an operator: the reference's workspace and driver with another tile kernel. */
-#define VARIANT(ISA, NEEDS, NAME, PROBLEM, CHECK, RUN, FORMAT)                                     \
+#define VARIANT(ISA, NAME, PROBLEM, CHECK, RUN, FORMAT)                                            \
     opreg_status rows16_##ISA##_##NAME##_supports(const opreg_device *dev, const void *problem,    \
                                                   char reason[128]) {                              \
         const PROBLEM *p = problem;                                                                \
         (void)dev;                                                                                 \
-        return CHECK(has_##ISA(), NEEDS, rows16_tile_##ISA, FORMAT, reason);                       \
+        return CHECK(processor_lacks_##ISA(), rows16_tile_##ISA, FORMAT, reason);                  \
     }                                                                                              \
     uint64_t rows16_##ISA##_##NAME##_workspace(const opreg_device *dev, const void *problem) {     \
         return reference_##NAME##_workspace(dev, problem);                                         \
@@ -60,12 +44,12 @@ static opreg_status check_ffn(int present, const char *needs, tile_finder find,
         return RUN(problem, call, rows16_tile_##ISA);                                              \
     }
 
-#define VARIANTS(ISA, NEEDS)                                                                       \
-    VARIANT(ISA, NEEDS, matmul, opreg_matmul_bt_quant, check, matmul_run, p->b_dtype)              \
-    VARIANT(ISA, NEEDS, moe_matmul, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)           \
-    VARIANT(ISA, NEEDS, moe_glu, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)              \
-    VARIANT(ISA, NEEDS, moe_down, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)             \
-    VARIANT(ISA, NEEDS, ffn, opreg_moe_ffn, check_ffn, ffn_run, p)
+#define VARIANTS(ISA)                                                                              \
+    VARIANT(ISA, matmul, opreg_matmul_bt_quant, check, matmul_run, p->b_dtype)                     \
+    VARIANT(ISA, moe_matmul, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)                  \
+    VARIANT(ISA, moe_glu, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)                     \
+    VARIANT(ISA, moe_down, opreg_moe_matmul, check, moe_matmul_run, p->b_dtype)                    \
+    VARIANT(ISA, ffn, opreg_moe_ffn, check_ffn, ffn_run, p)
 
-VARIANTS(avx2, "AVX2 with F16C")
-VARIANTS(avx512, "AVX-512 with VNNI")
+VARIANTS(avx2)
+VARIANTS(avx512)

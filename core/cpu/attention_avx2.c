@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * attention_avx2.c - paged_attn_decode for AVX2 with FMA and F16C. */
+#include "cpu/attention.h"
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include <immintrin.h>
+
+/* Elements e .. e + 7 of rows first .. first + 7 become columns first .. of out[e .. e + 7]. */
+static void transpose8(float (*rows)[256], int first, int32_t e, float (*out)[16]) {
+    __m256 a[8], b[8];
+    for (int i = 0; i < 8; i++) {
+        a[i] = _mm256_loadu_ps(rows[first + i] + e);
+    }
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) { /* a[i + j]: element j and 4 + j of rows i .. i + 3 */
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int j = 0; j < 4; j++) {
+        _mm256_storeu_ps(out[e + j] + first, _mm256_permute2f128_ps(a[j], a[4 + j], 0x20));
+        _mm256_storeu_ps(out[e + 4 + j] + first, _mm256_permute2f128_ps(a[j], a[4 + j], 0x31));
+    }
+}
+
+/* Elements e .. e + 15 of sixteen rows become out[e .. e + 15]. */
+static void transpose16(float (*rows)[256], int32_t e, float (*out)[16]) {
+    for (int i = 0; i < 16; i += 8) {
+        transpose8(rows, i, e, out);
+        transpose8(rows, i, e + 8, out);
+    }
+}
+
+/* count elements from first on, exactly as f32. */
+static void widen(float *restrict out, const void *array, int64_t first, int32_t count,
+                  uint32_t dtype, const float *fp8) {
+    int32_t e = 0;
+    if (dtype == OPREG_F32) {
+        memcpy(out, (const float *)array + first, (size_t)count * sizeof(float));
+    } else if (dtype == OPREG_BF16) {
+        const uint16_t *in = (const uint16_t *)array + first;
+        for (; e < count; e++) {
+            out[e] = bf16_to_f32(in[e]);
+        }
+    } else if (dtype == OPREG_F16) {
+        const uint16_t *in = (const uint16_t *)array + first;
+        for (; e + 8 <= count; e += 8) {
+            _mm256_storeu_ps(out + e, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(in + e))));
+        }
+        for (; e < count; e++) {
+            out[e] = f16_to_f32(in[e]);
+        }
+    } else {
+        const uint8_t *in = (const uint8_t *)array + first;
+        for (; e < count; e++) {
+            out[e] = fp8[in[e]];
+        }
+    }
+}
+
+#include "cpu/attention_lanes.h"
+
+attention_task attention_task_avx2(const opreg_paged_attn_decode *p, int64_t *tasks) {
+    *tasks = count_tasks(p);
+    return attend;
+}
+#else
+attention_task attention_task_avx2(const opreg_paged_attn_decode *p, int64_t *tasks) {
+    (void)p;
+    *tasks = 0;
+    return NULL;
+}
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ * lanes_attention.c - the attention variants of the vector units. */
+#include "cpu/attention.h"
+#include "cpu/kernels.h"
+#include "cpu/processor.h"
+
+#include <stdio.h>
+
+static opreg_status check(const char *missing, const opreg_paged_attn_decode *p, char reason[128]) {
+    if (missing != NULL) {
+        snprintf(reason, 128, "this processor has no %s", missing);
+        return OPREG_E_UNSUPPORTED;
+    }
+    if (p->head_dim > ATTENTION_LANES_MAX_DIM) {
+        snprintf(reason, 128, "head_dim %d is above %d", (int)p->head_dim, ATTENTION_LANES_MAX_DIM);
+        return OPREG_E_UNSUPPORTED;
+    }
+    return OPREG_OK;
+}
+
+static opreg_status run(const opreg_paged_attn_decode *p, const opreg_call *call,
+                        attention_task (*find)(const opreg_paged_attn_decode *, int64_t *)) {
+    attention_job job = {p, call->bufs};
+    int64_t tasks;
+    attention_task task = find(p, &tasks);
+    call->host->parallel_for(call->host->ctx, tasks, task, &job);
+    return OPREG_OK;
+}
+
+#define VARIANT(ISA)                                                                               \
+    opreg_status ISA##_attention_supports(const opreg_device *dev, const void *problem,            \
+                                          char reason[128]) {                                      \
+        (void)dev;                                                                                 \
+        return check(processor_lacks_##ISA(), problem, reason);                                    \
+    }                                                                                              \
+    uint64_t ISA##_attention_workspace(const opreg_device *dev, const void *problem) {             \
+        (void)dev;                                                                                 \
+        (void)problem;                                                                             \
+        return 0;                                                                                  \
+    }                                                                                              \
+    opreg_status ISA##_attention_run(void *state, const void *problem, const opreg_call *call) {   \
+        (void)state;                                                                               \
+        return run(problem, call, attention_task_##ISA);                                           \
+    }
+
+VARIANT(avx2)
+VARIANT(avx512)
