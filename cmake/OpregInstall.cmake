@@ -5,6 +5,9 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/opreg)
 
 install(TARGETS opreg opreg_archive opreg_plugin EXPORT opreg)
+if(TARGET opreg_kit)
+  install(TARGETS opreg_kit EXPORT opreg)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/opreg DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/formats

@@ -341,7 +341,7 @@ static int is_directory(const char *path) {
 
 int discover_installed(char *out, size_t cap) {
     /* The library is in LIBDIR; a program that links it statically is in PREFIX/bin. */
-    static const char *const places[] = {"opreg", "../lib/opreg", "../lib64/opreg"};
+    static const char *const places[] = {"opreg", OPREG_LIB_FROM_BIN "/opreg"};
     char dir[PATH_MAX], real[PATH_MAX], joined[PATH_MAX + 32];
     Dl_info info;
     if (dladdr(keys, &info) != 0 && info.dli_fname != NULL &&
