@@ -170,7 +170,8 @@ static int read_problems(const command *self, const option_list *texts,
     for (size_t i = 0; i < *count; i++) {
         const char *text = given ? texts->items[i] : default_problems[i];
         problems[i].struct_size = sizeof problems[i];
-        if (opreg_problem_parse(OPREG_OP_MATMUL_BT_QUANT, text, &problems[i]) != OPREG_OK) {
+        if (opreg_problem_parse(OPREG_OP_MATMUL_BT_QUANT, text, &problems[i]) != OPREG_OK ||
+            opreg_problem_check(OPREG_OP_MATMUL_BT_QUANT, &problems[i]) != OPREG_OK) {
             return complain(self, "--problem '%s': %s", text, opreg_last_error());
         }
     }

@@ -44,9 +44,9 @@ int truth_make(const truth_input *input, truth *out);
 void truth_free(truth *t);
 
 typedef struct truth_result {
-    int64_t outputs; /* that were compared                                                          */
-    double nmse;     /* of those                                                                    */
-    double worst;    /* largest |y - exact| / bound; 0 where both are 0, inf for a NaN              */
+    int64_t outputs; /* that were compared */
+    double nmse;  /* of those                                                                    */
+    double worst; /* largest |y - exact| / bound; 0 where both are 0, inf for a NaN              */
     int64_t worst_row, worst_column;
 } truth_result;
 

@@ -57,11 +57,12 @@ static int open_devices(verify_session *v, const char *only) {
     v->devices = calloc(count + 1, sizeof *v->devices);
     for (int others = 0; v->devices && others < 2; others++) {
         for (size_t i = 0; i < count; i++) {
-            if ((rows[i].kind != OPREG_CPU) != others || (others && only && chosen != &rows[i])) {
+            int built_in = rows[i].kind == OPREG_CPU && rows[i].ordinal == 0;
+            if (built_in == others || (others && only && chosen != &rows[i])) {
                 continue;
             }
             if (!device_open(v->reg, &rows[i], &v->devices[v->num_devices])) {
-                status = complain(v->self, "%s", opreg_last_error());
+                complain(v->self, "%s: %s", rows[i].name, opreg_last_error());
                 status = EXIT_FAILED;
                 goto out;
             }
@@ -77,6 +78,10 @@ out:
     return status;
 }
 
+#define LINE 120
+#define OTHER_COLUMNS                                                                              \
+    60 /* numbers, level, bits and the spaces between all columns                 */
+
 static int shorter(int a, int b) {
     return a < b ? a : b;
 }
@@ -84,13 +89,14 @@ static int shorter(int a, int b) {
 static void measure_columns(verify_session *v, const choices *c) {
     size_t kernels;
     opreg_kernel_row *rows = registry_kernels(v->reg, &kernels);
+    int longest;
     v->name_width = v->format_width = v->kernel_width = 7;
     for (size_t i = 0; i < gguf_num_tensors(v->file); i++) {
         const gguf_tensor *t = gguf_tensor_at(v->file, i);
         gguf_type type;
         if (!model_skips(&v->types, t) && wanted(c, t->name) &&
             model_type(&v->types, t->type, &type)) {
-            int name = shorter((int)strlen(t->name), 28), format = (int)strlen(type.name);
+            int name = shorter((int)strlen(t->name), 60), format = (int)strlen(type.name);
             v->name_width = name > v->name_width ? name : v->name_width;
             v->format_width = format > v->format_width ? format : v->format_width;
         }
@@ -102,6 +108,9 @@ static void measure_columns(verify_session *v, const choices *c) {
         v->kernel_width =
             rows[i].enabled && needed && width > v->kernel_width ? width : v->kernel_width;
     }
+    /* the rest of the line; a name that is longer is cut in the middle */
+    longest = LINE - OTHER_COLUMNS - v->format_width - v->kernel_width;
+    v->name_width = shorter(v->name_width, longest < 20 ? 20 : longest);
     free(rows);
 }
 
@@ -151,6 +160,19 @@ static void run_tensors(verify_session *v, const choices *c, skips *s) {
     progress_clear(&v->progress);
 }
 
+/* A plugin that is on but did not load was not verified: that is no success. */
+static void count_failed_plugins(verify_session *v) {
+    size_t count;
+    opreg_plugin_row *rows = registry_plugins(v->reg, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].state == OPREG_PLUGIN_FAILED) {
+            complain(v->self, "plugin %s is on but did not load: %s", rows[i].name, rows[i].reason);
+            v->totals.failed++;
+        }
+    }
+    free(rows);
+}
+
 static int summarise(const verify_session *v, const skips *s, const choices *c) {
     const verify_totals *t = &v->totals;
     const char *verdict = t->failed    ? "FAILED"
@@ -172,6 +194,9 @@ static int summarise(const verify_session *v, const skips *s, const choices *c) 
             fprintf(stderr, ", NMSE not asked (fewer than 256 outputs)");
         }
         fprintf(stderr, ", error at most %.2f of its bound", t->worst_oracle);
+    }
+    if (t->refused > 0) {
+        fprintf(stderr, "; %" PRId64 " times no variant of a device took a tensor", t->refused);
     }
     if (c->rows > 0) {
         fprintf(stderr, "; sampled: at most %" PRId64 " rows of each tensor", c->rows);
@@ -273,6 +298,7 @@ static int run_verify(const command *self, int argc, char **argv) {
     if (status < 0) {
         measure_columns(&v, &c);
         run_tensors(&v, &c, &s);
+        count_failed_plugins(&v);
         status = summarise(&v, &s, &c);
     }
 out:

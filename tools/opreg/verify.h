@@ -27,6 +27,7 @@ typedef struct verify_row {
 typedef struct verify_totals {
     int64_t tensors, skipped, invalid, runs, failed, unequal; /* unequal: runs below CANONICAL whose
                                                                * bits differ, as they may */
+    int64_t refused;                             /* by all variants of a device        */
     int64_t bands;                               /* runs that were asked the band     */
     int64_t bytes;                               /* of weights                         */
     double worst_nmse, worst_band, worst_oracle; /* the NMSE closest to its band, and that band */
@@ -55,6 +56,9 @@ int verify_blocks(verify_session *v, const model_weight *weight);
 /* Runs a tensor through every variant that is on, on every device.  Counts into v->totals. */
 void verify_tensor(verify_session *v, const model_weight *weight);
 
+/* A device on which no variant takes the tensor for m tokens. */
+void verify_print_refused(verify_session *v, const model_weight *weight, const char *op,
+                          const char *where, int64_t m, const char *reason);
 void verify_print_head(const verify_session *v);
 void verify_print_row(verify_session *v, const verify_row *row);
 void verify_print_invalid(verify_session *v, const model_weight *weight, uint64_t offset,

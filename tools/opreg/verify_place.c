@@ -8,11 +8,11 @@
 #define MAX_TIMED 7       /* runs behind a time                                                  */
 #define TIMED_US  50000.0 /* no further run once this much is spent                              */
 
-int64_t y_rows(const job *j, int64_t m) {
+int64_t verify_y_rows(const job *j, int64_t m) {
     return m * (j->top_k ? j->top_k : 1);
 }
 
-void place_close(place *p) {
+void verify_close(place *p) {
     opreg_weight_destroy(p->weight);
     p->weight = NULL;
     if (p->where->row.kind != OPREG_CPU) {
@@ -25,13 +25,13 @@ void place_close(place *p) {
     device_free(p->where, &p->route);
 }
 
-int place_open(const job *j, const device *d, place *p) {
+int verify_open(const job *j, const device *d, place *p) {
     const model_weight *w = j->weight;
     const uint8_t *from = w->data + (uint64_t)j->first_row * w->row_bytes;
     uint64_t experts = w->experts ? (uint64_t)w->experts : 1;
     uint64_t span = (experts - 1) * w->expert_bytes + (uint64_t)j->n * w->row_bytes;
     uint64_t x_bytes = (uint64_t)VERIFY_MAX_M * (uint64_t)w->k * sizeof(float);
-    uint64_t pairs = (uint64_t)y_rows(j, VERIFY_MAX_M);
+    uint64_t pairs = (uint64_t)verify_y_rows(j, VERIFY_MAX_M);
     opreg_weight_desc desc = {.struct_size = sizeof desc};
     memset(p, 0, sizeof *p);
     p->where = d;
@@ -71,7 +71,7 @@ int place_open(const job *j, const device *d, place *p) {
     return opreg_weight_create(d->reg, &d->row, &desc, &p->weight) == OPREG_OK;
 }
 
-opreg_status place_route(const job *j, place *p, int64_t m) {
+opreg_status verify_route(const job *j, place *p, int64_t m) {
     opreg_moe_route r = {.struct_size = sizeof r};
     opreg_buf bufs[OPREG_ROUTE_BUFS] = {{NULL, 0}};
     opreg_args args = {.struct_size = sizeof args};
@@ -110,9 +110,9 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-opreg_status place_run(const job *j, place *p, const arm *a, int64_t m, int timed,
-                       double *median_us) {
-    uint64_t bytes = (uint64_t)y_rows(j, m) * (uint64_t)j->n * sizeof(float);
+opreg_status verify_run(const job *j, place *p, const arm *a, int64_t m, int timed,
+                        double *median_us) {
+    uint64_t bytes = (uint64_t)verify_y_rows(j, m) * (uint64_t)j->n * sizeof(float);
     opreg_buf dense[OPREG_MATMUL_BUFS] = {{NULL, 0}}, grouped[OPREG_MOE_BUFS] = {{NULL, 0}};
     opreg_args args = {.struct_size = sizeof args};
     double us[MAX_TIMED], spent = 0;

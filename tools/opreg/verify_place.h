@@ -31,18 +31,18 @@ typedef struct place {
     opreg_weight *weight;
 } place;
 
-int64_t y_rows(const job *j, int64_t m); /* of y for m tokens                                     */
+int64_t verify_y_rows(const job *j, int64_t m); /* of y for m tokens */
 
-/* 0 with opreg_last_error set; place_close is due either way. */
-int place_open(const job *j, const device *d, place *p);
-void place_close(place *p);
+/* 0 with opreg_last_error set; verify_close is due either way. */
+int verify_open(const job *j, const device *d, place *p);
+void verify_close(place *p);
 
 /* Builds the route of m tokens in p->route, by the variant that a plan takes. */
-opreg_status place_route(const job *j, place *p, int64_t m);
+opreg_status verify_route(const job *j, place *p, int64_t m);
 
 /* Runs into j->y, the output filled with NaN before.  *median_us is of the run, or of several when
  * timed is set. */
-opreg_status place_run(const job *j, place *p, const arm *a, int64_t m, int timed,
-                       double *median_us);
+opreg_status verify_run(const job *j, place *p, const arm *a, int64_t m, int timed,
+                        double *median_us);
 
 #endif /* OPREG_TOOLS_VERIFY_PLACE_H */

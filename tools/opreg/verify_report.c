@@ -19,7 +19,7 @@ static const char *fit(const char *name, int width, char out[64]) {
 
 void verify_print_head(const verify_session *v) {
     if (!v->json) {
-        printf("%-*s %-*s %7s %6s %2s %-*s %-9s %8s %-5s %9s %6s\n", v->name_width, "TENSOR",
+        printf("%-*s %-*s %6s %5s %1s %-*s %-9s %7s %-6s %9s %6s\n", v->name_width, "TENSOR",
                v->format_width, "FORMAT", "N", "K", "M", v->kernel_width, "VARIANT", "LEVEL",
                "NMSE", "BITS", "US", "GB/S");
     }
@@ -49,7 +49,7 @@ void verify_print_row(verify_session *v, const verify_row *row) {
     } else {
         snprintf(shown, sizeof shown, "%s", row->kernel);
     }
-    printf("%-*s %-*s %7" PRId64 " %6" PRId64 " %2" PRId64 " %-*s %-9s %8.1e %-5s %9.1f %6.1f\n",
+    printf("%-*s %-*s %6" PRId64 " %5" PRId64 " %1" PRId64 " %-*s %-9s %7.1e %-6s %9.1f %6.1f\n",
            v->name_width, fit(w->tensor->name, v->name_width, name), v->format_width,
            w->format.name, w->n, w->k, row->m, v->kernel_width, fit(shown, v->kernel_width, kernel),
            level_name(row->level), row->nmse, row->bits_equal ? "equal" : "differ", row->us,
@@ -71,4 +71,20 @@ void verify_print_invalid(verify_session *v, const model_weight *weight, uint64_
     }
     fprintf(stderr, "opreg verify: offset %" PRIu64 ": tensor '%s' (%s): %s\n", offset,
             weight->tensor->name, weight->format.name, reason);
+}
+
+void verify_print_refused(verify_session *v, const model_weight *weight, const char *op,
+                          const char *where, int64_t m, const char *reason) {
+    char name[64];
+    progress_clear(&v->progress);
+    if (v->json) {
+        print_json(json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s}", "tensor",
+                             weight->tensor->name, "format", weight->format.name, "n",
+                             (json_int_t)weight->n, "k", (json_int_t)weight->k, "m", (json_int_t)m,
+                             "device", where, "op", op, "refused", reason));
+    } else {
+        printf("%-*s %-*s %6" PRId64 " %5" PRId64 " %1" PRId64 " not run on %s: %s\n",
+               v->name_width, fit(weight->tensor->name, v->name_width, name), v->format_width,
+               weight->format.name, weight->n, weight->k, m, where, reason);
+    }
 }

@@ -115,7 +115,7 @@ static int job_make(verify_session *v, const model_weight *w, job *j) {
     j->top_k = w->experts ? experts_used(v, w->experts) : 0;
     j->op = j->top_k ? OPREG_OP_MOE_MATMUL : OPREG_OP_MATMUL_BT_QUANT;
     j->op_name = opreg_op_name(j->op);
-    entries = (size_t)y_rows(j, VERIFY_MAX_M);
+    entries = (size_t)verify_y_rows(j, VERIFY_MAX_M);
     outputs = entries * (size_t)j->n;
     j->x = malloc((size_t)VERIFY_MAX_M * (size_t)w->k * sizeof *j->x);
     j->ids = calloc(entries, sizeof *j->ids);
@@ -173,9 +173,9 @@ static void fail_row(verify_row *row, const char *check, const char *format, con
 }
 
 static void judge(const job *j, int64_t m, verify_row *row) {
-    int64_t outputs = y_rows(j, m) * j->n;
+    int64_t outputs = verify_y_rows(j, m) * j->n;
     int64_t differs = first_difference(j->y, j->reference[m != 1], outputs);
-    truth_result r = truth_compare(&j->truth, j->y, y_rows(j, m), row->level);
+    truth_result r = truth_compare(&j->truth, j->y, verify_y_rows(j, m), row->level);
     verify_totals *t = &j->v->totals;
     char text[160];
     row->bits_equal = differs < 0;
@@ -213,7 +213,7 @@ static void judge(const job *j, int64_t m, verify_row *row) {
 
 /* Bytes that a run must move: the weights of the experts that are used, x and y. */
 static double bytes_moved(const job *j, int64_t m) {
-    int64_t rows = y_rows(j, m), distinct = 0;
+    int64_t rows = verify_y_rows(j, m), distinct = 0;
     for (int64_t i = 0; j->top_k && i < rows; i++) {
         int seen = 0;
         for (int64_t other = 0; other < i; other++) {
@@ -237,12 +237,10 @@ static void one_variant(job *j, place *p, const any_problem *problem, int64_t m,
     row->reference = is_reference;
     status = arm_open(p->where, j->op, problem, kernel, p->weight, &a);
     if (status == OPREG_OK) {
-        status = place_run(j, p, &a, m, 1, &row->us);
+        status = verify_run(j, p, &a, m, 1, &row->us);
         arm_close(&a);
     }
     if (status != OPREG_OK) {
-        row->nmse = row->us = (double)NAN;
-        row->oracle = -1.0;
         fail_row(row, "run", "%s", opreg_last_error());
     } else {
         row->gbps = 1e-3 * bytes_moved(j, m) / row->us;
@@ -261,13 +259,22 @@ static void on_device(job *j, place *p, int64_t m) {
                         .m = m,
                         .rows = j->n,
                         .top_k = j->top_k,
-                        .oracle = -1.0};
+                        .nmse = (double)NAN,
+                        .oracle = -1.0,
+                        .us = (double)NAN,
+                        .gbps = (double)NAN};
     any_problem problem;
     size_t count = 0, ran = 0;
     opreg_candidate *rows;
     make_problem(j, m, &problem);
     if (j->top_k) {
-        opreg_status status = place_route(j, p, m);
+        opreg_status status = verify_route(j, p, m);
+        if (status == OPREG_E_UNSUPPORTED || status == OPREG_E_DISABLED) {
+            j->v->totals.refused++;
+            verify_print_refused(j->v, j->weight, j->op_name, p->where->name, m,
+                                 opreg_last_error());
+            return;
+        }
         if (status != OPREG_OK ||
             !device_download(p->where, j->route_seen, p->route, j->route_bytes)) {
             fail_row(&start, "route", "%s", opreg_last_error());
@@ -282,16 +289,18 @@ static void on_device(job *j, place *p, int64_t m) {
         if (rows[i].verdict == OPREG_OK) {
             verify_row row = start;
             int reference =
-                p->where->row.kind == OPREG_CPU && (rows[i].kernel_flags & OPREG_KF_BASELINE) != 0;
+                p->where == &j->v->devices[0] && (rows[i].kernel_flags & OPREG_KF_BASELINE) != 0;
             one_variant(j, p, &problem, m, &rows[i], reference, &row);
             ran++;
         }
     }
-    if (ran == 0) { /* a device where nothing takes the tensor is a failure, never a silent skip */
-        fail_row(&start, "no-variant", "%s",
-                 count ? rows[0].reason : "no variant of the operator on this device");
+    if (start.failed) {
         j->v->totals.failed++;
         verify_print_row(j->v, &start);
+    } else if (ran == 0) {
+        j->v->totals.refused++;
+        verify_print_refused(j->v, j->weight, j->op_name, p->where->name, m,
+                             count ? rows[0].reason : "the plugin has no variant of the operator");
     }
     free(rows);
 }
@@ -309,7 +318,7 @@ static int make_references(job *j, place *p) {
         arm a;
         make_problem(j, m, &problem);
         if (j->top_k) {
-            if (place_route(j, p, m) != OPREG_OK ||
+            if (verify_route(j, p, m) != OPREG_OK ||
                 !device_download(p->where, j->route[which], p->route, j->route_bytes)) {
                 return 0;
             }
@@ -326,13 +335,14 @@ static int make_references(job *j, place *p) {
             status = arm_open(p->where, j->op, &problem, kernel, p->weight, &a);
         }
         if (status == OPREG_OK) {
-            status = place_run(j, p, &a, m, 0, &us);
+            status = verify_run(j, p, &a, m, 0, &us);
             arm_close(&a);
         }
         if (status != OPREG_OK) {
             return 0;
         }
-        memcpy(j->reference[which], j->y, (size_t)y_rows(j, m) * (size_t)j->n * sizeof(float));
+        memcpy(j->reference[which], j->y,
+               (size_t)verify_y_rows(j, m) * (size_t)j->n * sizeof(float));
     }
     return 1;
 }
@@ -360,7 +370,7 @@ void verify_tensor(verify_session *v, const model_weight *weight) {
         cannot(&j, "no memory");
         goto out;
     }
-    if (!place_open(&j, &v->devices[0], &cpu) || !make_references(&j, &cpu)) {
+    if (!verify_open(&j, &v->devices[0], &cpu) || !make_references(&j, &cpu)) {
         cannot(&j, opreg_last_error());
         goto out;
     }
@@ -373,7 +383,7 @@ void verify_tensor(verify_session *v, const model_weight *weight) {
     input.k = weight->k;
     input.x = j.x;
     input.x_rows = VERIFY_MAX_M;
-    input.y_rows = input.num_entries = y_rows(&j, VERIFY_MAX_M);
+    input.y_rows = input.num_entries = verify_y_rows(&j, VERIFY_MAX_M);
     input.entries = j.entries;
     input.threads = v->threads;
     if (!truth_make(&input, &j.truth)) {
@@ -383,18 +393,18 @@ void verify_tensor(verify_session *v, const model_weight *weight) {
     for (size_t d = 0; d < v->num_devices; d++) {
         place there = {.where = &v->devices[d]};
         place *p = d == 0 ? &cpu : &there;
-        if (d > 0 && !place_open(&j, &v->devices[d], &there)) {
+        if (d > 0 && !verify_open(&j, &v->devices[d], &there)) {
             cannot(&j, opreg_last_error());
         } else {
             on_device(&j, p, 1);
             on_device(&j, p, VERIFY_MAX_M);
         }
         if (d > 0) {
-            place_close(&there);
+            verify_close(&there);
         }
     }
 out:
-    place_close(&cpu);
+    verify_close(&cpu);
     job_free(&j);
     v->totals.tensors++;
 }
