@@ -344,8 +344,11 @@ int discover_installed(char *out, size_t cap) {
     static const char *const places[] = {"opreg", OPREG_LIB_FROM_BIN "/opreg"};
     char dir[PATH_MAX], real[PATH_MAX], joined[PATH_MAX + 32];
     Dl_info info;
-    if (dladdr(keys, &info) != 0 && info.dli_fname != NULL &&
-        realpath(info.dli_fname, real) != NULL && directory_of(real, dir, sizeof dir)) {
+    const char *file = dladdr(keys, &info) != 0 ? info.dli_fname : NULL;
+    if (file != NULL && strchr(file, '/') == NULL) {
+        file = "/proc/self/exe"; /* a static program that was found through PATH */
+    }
+    if (file != NULL && realpath(file, real) != NULL && directory_of(real, dir, sizeof dir)) {
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
             snprintf(joined, sizeof joined, "%s/%s", dir, places[i]);
             if (is_directory(joined) && realpath(joined, real) != NULL && strlen(real) < cap) {

@@ -2,6 +2,8 @@
 """opreg itself, list, explain and test: output, wrong usage, exit status."""
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import unittest
 
@@ -56,6 +58,19 @@ class Usage(CommandTest):
         done = run("list", cwd="/", flags={"HOME": "/nonexistent"})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("cpu/reference_matmul", done.stdout)
+
+    def test_plugins_are_found_beside_it_however_it_is_called(self):
+        prefix = self.folder / "prefix"
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "lib" / "opreg").mkdir(parents=True)
+        shutil.copy(COMMAND, prefix / "bin" / "opreg")
+        shutil.copy(pathlib.Path(WRONG_PLUGIN) / "wrong.manifest", prefix / "lib" / "opreg")
+        environment = {"PATH": f"{prefix}/bin:/usr/bin:/bin"}
+        for folder, word in (("/", "opreg"), (prefix, "bin/opreg"), ("/", f"{prefix}/bin/opreg")):
+            with self.subTest(command=word):
+                done = subprocess.run(["sh", "-c", f"{word} list"], cwd=folder, env=environment,
+                                      capture_output=True, text=True)
+                self.assertIn("\nwrong ", done.stdout, done.stderr)
 
     def test_a_reader_that_leaves_ends_it_quietly(self):
         done = subprocess.run(["bash", "-c", 'set -o pipefail; "$0" list --env | head -n 1; '
