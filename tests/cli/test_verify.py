@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """opreg verify: good models, wrong variants, bad files."""
-import pathlib
 import struct
 import unittest
 
@@ -39,9 +38,8 @@ class GoodModels(CommandTest):
         self.assertTrue(all(r["bits_equal"] for r in rows if r["level"] == "canonical"))
 
     def test_the_documented_keys_are_there(self):
-        row = self.objects(run("verify", self.full, "--json", "--tensor", "q8_0.weight"))[0] \
-            if False else self.objects(run("verify", self.full, "--json", *READINGS, "--tensor",
-                                           "q8_0.weight"))[0]
+        row = self.objects(run("verify", self.full, "--json", *READINGS, "--tensor",
+                               "q8_0.weight"))[0]
         self.assertLessEqual(KEYS, set(row))
         self.assertEqual((row["tensor"], row["format"], row["n"], row["k"], row["m"]),
                          ("q8_0.weight", "q8_0", 64, 512, 1))
@@ -240,7 +238,6 @@ class BadFiles(CommandTest):
     def test_a_bad_block_of_an_expert_is_named_by_expert(self):
         v, model = gguf_model.Vectors(), gguf_model.Model()
         blocks = bytearray(v.matrix("q8_0", 4 * 3, 64))
-        blocks[(2 * 4 + 1) * 68 + 34:][:0] = b""
         at = (2 * 4 + 1) * 68 + 34  # expert 2, row 1, block 1
         blocks[at:at + 2] = struct.pack("<H", 0xfc00)
         model.add("blk.0.ffn_up_exps.weight", (64, 4, 3), 8, bytes(blocks))

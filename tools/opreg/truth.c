@@ -189,10 +189,8 @@ int truth_make(const truth_input *in, truth *out) {
     }
     out->int_scale = 1.0;
     if (w.info->act_dtype == OPREG_F32) {
-        /* f32 activations: K / 32 fmaf on a path, at most 16 inside a half block, the tree and the
-         * scales; asked beside the band, which docs/numerics.md gives */
         w.units = (double)in->k / 32.0;
-        w.fixed = 24.0;
+        w.fixed = 16.0;
         out->band = 1e-10;
     } else {
         double units = (double)((in->k + w.info->unit - 1) / w.info->unit);
