@@ -11,7 +11,9 @@
  * Threads: one registry may be used from many threads at once.  opreg_plan_run takes no lock;
  * everything else may take the registry's.  One plan may run on many threads at once when each
  * call has its own workspace, outputs and stream.  A function that returns opreg_status sets its
- * outputs on OPREG_OK only, and on any other status opreg_last_error() on that thread says why. */
+ * outputs on OPREG_OK only, and on any other status opreg_last_error() on that thread says why.
+ * After fork() a child may run plans of the CPU (on its one thread) and destroy its copy; a call that
+ * needs a lock which another thread held at the fork answers E_BUSY (a listing: 0 rows). */
 #ifndef OPREG_OPREG_H
 #define OPREG_OPREG_H
 
@@ -205,7 +207,7 @@ typedef struct opreg_weight_desc {
 
 /* ---- the MoE route -------------------------------------------------------------------------- */
 
-/* One device buffer of opreg_route_bytes() bytes, every array at the next multiple of 16:
+/* One device buffer, its size and places from opreg_route_layout_get, every array at the next multiple of 16:
  * header, i32 group_expert[cap_groups], i32 group_start[cap_groups + 1], i32 entry_token[cap_entries],
  * i32 entry_dst[cap_entries], f32 entry_weight[cap_entries].
  * The capacities follow from the problem, never from the header: cap_entries = tokens * top_k,
@@ -408,7 +410,7 @@ typedef enum opreg_log_level {
 } opreg_log_level;
 
 /* One line without a newline.  May be called from any thread that uses the registry, and may call
- * back into opreg. */
+ * back into opreg: no lock is held. */
 typedef void (*opreg_log_fn)(void *user, opreg_log_level level, const char *line);
 
 /* Runs task(arg, i) for every i in [0, count), on any threads in any order, and returns when all
@@ -432,7 +434,8 @@ typedef struct opreg_config {
 } opreg_config;
 
 /* Creates a registry: reads the environment and the manifests once, opens the plugins that are on.
- * cfg may be null (all defaults).  The built-in CPU backend is always there. */
+ * cfg may be null (all defaults).  The built-in CPU backend is always there.  What is wrong with a
+ * variable, a manifest or a plugin is a warning, or E_STRICT in strict mode. */
 OPREG_API opreg_status opreg_create(const opreg_config *cfg, opreg_registry **out);
 
 /* E_BUSY while plans or weights are alive; nothing is freed then.  Null is OK. */
@@ -440,10 +443,13 @@ OPREG_API opreg_status opreg_destroy(opreg_registry *reg);
 
 /* Sets a flag: "cuda-sm90" to off, on, exact or fast; "cuda-sm90/q4_k_gemv" to on or off; "trace",
  * "strict", "shadow", "guard" as in the environment.  Beats the environment.  Opens the plugin when
- * needed.  Plans that exist keep their variant. */
+ * needed.  Plans that exist keep their variant.  E_ARG: no such flag or word; E_LOAD, E_ABI,
+ * E_DEVICE: the plugin does not open, and the flag keeps its old word.  This version has neither
+ * shadow nor guard: switching them on is E_UNSUPPORTED, here and at creation. */
 OPREG_API opreg_status opreg_enable(opreg_registry *reg, const char *flag, const char *word);
 
-/* Reads the manifests of one more directory (absolute path). */
+/* Reads the manifests of one more directory (absolute path) and opens the plugins that are on.  Every
+ * manifest that can be taken is; the status is that of the first that cannot. */
 OPREG_API opreg_status opreg_discover(opreg_registry *reg, const char *absolute_dir);
 
 typedef opreg_status (*opreg_entry_fn)(const struct opreg_host *host, struct opreg_plugin *out);
@@ -461,7 +467,7 @@ OPREG_API opreg_status opreg_unload(opreg_registry *reg, const char *plugin);
 OPREG_API size_t opreg_devices(opreg_registry *reg, opreg_device *rows, size_t row_bytes, size_t cap);
 
 typedef enum opreg_plugin_state {
-    OPREG_PLUGIN_OFF = 0,   /* its flag is off; never opened                                         */
+    OPREG_PLUGIN_OFF = 0,   /* its flag is off; not opened unless it was on before                   */
     OPREG_PLUGIN_READY = 1, /* open, with at least one device                                        */
     OPREG_PLUGIN_NO_DEVICE = 2,
     OPREG_PLUGIN_FAILED = 3, /* reason says why                                                      */
@@ -541,7 +547,8 @@ OPREG_API uint64_t opreg_plan_workspace(const opreg_plan *plan);     /* bytes, 0
 OPREG_API const char *opreg_plan_kernel(const opreg_plan *plan);     /* "cuda-sm60/q4_k_gemv"         */
 OPREG_API opreg_level opreg_plan_level(const opreg_plan *plan);
 OPREG_API uint32_t opreg_plan_layout(const opreg_plan *plan);        /* never OPREG_LAYOUT_ANY        */
-OPREG_API uint64_t opreg_plan_layout_bytes(const opreg_plan *plan);  /* for prepare's dst             */
+OPREG_API uint64_t opreg_plan_layout_bytes(const opreg_plan *plan);  /* for prepare's dst: of the
+                                                                      * largest of its weights        */
 
 /* Runs a plan: enqueues on args->stream (GPU), or computes before it returns (CPU).  No allocation,
  * no lock, no environment, no synchronisation.  Nothing is launched where the problem is empty.
@@ -556,7 +563,8 @@ OPREG_API opreg_status opreg_weight_create(opreg_registry *reg, const opreg_devi
                                            const opreg_weight_desc *desc, opreg_weight **out);
 
 /* Writes the layout that the plan wants into dst (opreg_plan_layout_bytes, 256-byte aligned, the
- * plan's device) on the stream, and wraps it.  stored may be destroyed after the stream is done. */
+ * plan's device) on the stream, and wraps it.  For a plan of stored weights that is a packed copy.
+ * stored may be destroyed after the stream is done; dst is borrowed until *out is. */
 OPREG_API opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *stored,
                                             opreg_buf dst, void *stream, opreg_weight **out);
 
@@ -566,7 +574,7 @@ OPREG_API opreg_status opreg_weight_restore(const opreg_weight *prepared, opreg_
 OPREG_API void opreg_weight_destroy(opreg_weight *weight); /* null is fine; no run may be in flight    */
 
 /* Checks host bytes against a format's rules: OPREG_OK, or OPREG_E_ARG with the first bad block and
- * the reason.  rows * k weights; side data as in opreg_weight_desc for one expert. */
+ * the reason.  The description is that of opreg_weight_create, with data in host memory. */
 OPREG_API opreg_status opreg_weight_validate(const opreg_weight_desc *desc);
 
 /* ---- formats and text -------------------------------------------------------------------------- */
@@ -593,20 +601,22 @@ OPREG_API opreg_op opreg_op_by_name(const char *name); /* 0 for an unknown one  
 /* sizeof of an operator's problem struct, 0 for an unknown operator. */
 OPREG_API size_t opreg_problem_size(opreg_op op);
 
-/* Checks a problem by itself, without a registry: OPREG_OK, E_ARG or E_SHAPE. */
+/* Checks a problem by itself, without a registry: OPREG_OK, E_ARG or E_SHAPE.  A format that a plugin
+ * brings is known to its registry alone. */
 OPREG_API opreg_status opreg_problem_check(opreg_op op, const void *problem);
 
 /* The problem as "key=value key=value ...", every field; what opreg_problem_parse reads back.
  * Returns the length without the end mark, as snprintf does. */
 OPREG_API size_t opreg_problem_print(opreg_op op, const void *problem, char *text, size_t cap);
 
-/* Reads "m=1 n=4096 k=4096 b=q4_k x=f32 y=f32".  Fields that are not named get their defaults (strides
- * packed, level any, layout any).  problem has opreg_problem_size(op) bytes.  E_ARG names the key or
- * value that is wrong. */
+/* Reads "m=1 n=4096 k=4096 b=q4_k x=f32 y=f32".  Fields that are not named get their defaults: one row,
+ * token or request; f32, and f16 for a KV cache; strides packed (NHD), level any, layout any; docs/
+ * contracts.md lists the keys.  problem has opreg_problem_size(op) bytes.  E_ARG names the key or value
+ * that is wrong; the result is not checked as opreg_problem_check does. */
 OPREG_API opreg_status opreg_problem_parse(opreg_op op, const char *text, void *problem);
 
 /* Bytes that a buffer of the problem must have at least, by index; 0 when the problem does not use
- * it.  E_ARG for a bad index. */
+ * it.  E_ARG for a bad index, and what opreg_problem_check answers. */
 OPREG_API opreg_status opreg_problem_buffer(opreg_op op, const void *problem, uint32_t index,
                                             uint64_t *bytes);
 

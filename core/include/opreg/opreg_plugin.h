@@ -50,8 +50,9 @@ typedef struct opreg_weight_view {
     const opreg_side *side; /* [experts], device memory of the weight's device                        */
 } opreg_weight_view;
 
-/* What a kernel's run gets.  The registry has checked every buffer's bytes and alignment, the
- * weights' format, shape and layout, and that there is something to compute. */
+/* What a kernel's run gets.  The registry has checked every buffer's bytes and alignment (that of its
+ * elements; 16 for planes and routes), the weights' format, shape and layout, and that there is
+ * something to write: m, n, tokens are not 0, but for moe_route, which writes a route of no tokens. */
 typedef struct opreg_call {
     uint32_t struct_size, num_bufs, num_weights, reserved;
     const opreg_host *host;
@@ -80,7 +81,9 @@ typedef struct opreg_kernel {
     const char *summary; /* one line for opreg list                                                    */
     const uint32_t *formats; /* weight formats it is for, 0 ends; null where the op has no weight       */
     /* OPREG_OK, or OPREG_E_UNSUPPORTED with a reason.  Correctness only, never speed.  Pure: no driver
-     * call, any thread.  The problem has been checked and has full size. */
+     * call, any thread.  The problem has been checked and has full size; here, in workspace, prepare
+     * and run its layouts are never ANY, its formats are among this row's, and its level and flags are
+     * ones that this row keeps. */
     opreg_status (*supports)(const opreg_device *dev, const void *problem, char reason[128]);
     /* Bytes of scratch a run needs; pure.  optional: if null, 0 */
     uint64_t (*workspace)(const opreg_device *dev, const void *problem);
@@ -162,7 +165,8 @@ typedef struct opreg_plugin {
     const opreg_layout *const *layouts;        /* optional: null when num_layouts is 0                 */
     const opreg_device_io *io;
     /* Fills at most cap rows with the devices this plugin can drive; *count is how many there are.
-     * No device is OPREG_OK with 0.  Called once, right after entry. */
+     * No device is OPREG_OK with 0.  Called right after entry, once more when cap was too small.  A
+     * library may be entered and probed in a forked child first, where a crash costs nothing. */
     opreg_status (*probe)(const opreg_host *host, opreg_device *rows, size_t cap, size_t *count);
     void (*shutdown)(const opreg_host *host); /* optional; once, after the last plan                   */
 } opreg_plugin;
