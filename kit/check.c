@@ -110,6 +110,7 @@ static void blame(const reference *ref, const variant *v, const opreg_plan *plan
         surroundings with;
     } suspects[] = {
         {"determinism", "two runs of the same call differ", {0, 0, 0, 0, 1, 0, 0}},
+        {"determinism", "three runs of the same call differ", {0, 0, 0, 0, 1, 0, 0}},
         {"workspace", "the contents of the workspace matter", {0, 1, 0, 0, 1, 0, 0}},
         {"unused-slots", "slots that must not matter do (NaN against huge)", {0, 0, 1, 0, 1, 0, 0}},
         {"slack", "bytes around a buffer or weight matter", {0, 0, 0, 1, 1, 0, 0}},

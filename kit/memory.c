@@ -13,6 +13,7 @@
 
 #define PAGE UINT64_C(4096)
 #define BAND UINT64_C(4096)
+#define PERIOD UINT64_C(13) /* of the pattern                                                       */
 #define WATCHED 64
 
 /* The guard pages of live regions.  A signal handler can be told nothing, so this is the one place
@@ -112,7 +113,20 @@ void place_close(place *where) {
 
 uint8_t region_pattern(uint32_t fill, uint64_t at) {
     /* fill 0 reads as NaN in every float type, fill 1 as ordinary numbers */
-    return fill ? (uint8_t)(0x31u + at % 13u) : (uint8_t)0xffu;
+    return fill ? (uint8_t)(0x31u + at % PERIOD) : (uint8_t)0xffu;
+}
+
+/* The pattern over a slab whose byte `front` is byte 0 of the region. */
+static void pattern_fill(uint8_t *out, uint64_t bytes, uint32_t fill, uint64_t front) {
+    uint64_t done = bytes < PERIOD ? bytes : PERIOD;
+    for (uint64_t i = 0; i < done; i++) {
+        out[i] = region_pattern(fill, i + PERIOD - front % PERIOD);
+    }
+    while (done < bytes) { /* done stays a multiple of the period but for the last round */
+        uint64_t more = bytes - done < done ? bytes - done : done;
+        memcpy(out + done, out, more);
+        done += more;
+    }
 }
 
 static uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
@@ -175,9 +189,7 @@ opreg_status region_open(place *where, const void *data, uint64_t bytes, uint32_
         region_close(where, out);
         return OPREG_E_NOMEM;
     }
-    for (uint64_t i = 0; i < out->slab_bytes; i++) {
-        out->image[i] = region_pattern(fill, i - out->front);
-    }
+    pattern_fill(out->image, out->slab_bytes, fill, out->front);
     if (data != NULL && bytes > 0) {
         memcpy(out->image + out->front, data, bytes);
     }

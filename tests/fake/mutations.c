@@ -43,7 +43,7 @@ static float load(const void *array, int64_t at, uint32_t dtype) {
 }
 
 /* A copy of bytes in the tail of the workspace, which is larger than the reference's. */
-#define SPARE (UINT64_C(4) << 20)
+#define SPARE (UINT64_C(1) << 19)
 static void *spare(const opreg_call *call) {
     return (uint8_t *)call->workspace.ptr + call->workspace.bytes - SPARE;
 }
@@ -411,9 +411,8 @@ WORKSPACE(MOE_COMBINE)
 WORKSPACE(MOE_FFN)
 WORKSPACE(PAGED_ATTN_DECODE)
 
-static const uint32_t formats[] = {OPREG_Q4_0, OPREG_Q4_K,  OPREG_Q6_K, OPREG_F16,
-                                   OPREG_GQH4, OPREG_NVFP4, OPREG_ROCMFP2, 0};
-static const uint32_t no_formats[] = {0};
+static const uint32_t formats[] = {OPREG_Q4_0,  OPREG_Q4_K,    OPREG_F16,
+                                   OPREG_NVFP4, OPREG_ROCMFP2, 0};
 
 #define KERNEL(name_, op_, story_, run_)                                                           \
     static const opreg_kernel kernel_##name_ = {                                                   \
