@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ * compare.c - every variant against the CPU reference, bit by bit, on a device: `sm90-compare [WORD]`
+ * runs the lines that contain WORD.  Exit status 77 without a device. */
+#include "device.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int64_t passed, failed, refused;
+
+static void one(rig *r, opreg_op op, const char *text) {
+    rig_case c;
+    if (!rig_make(r, op, text, &c)) {
+        failed++;
+        return;
+    }
+    rig_poison(r, &c);
+    if (rig_run_cpu(r, &c) != OPREG_OK) {
+        printf("FAILED on the CPU: %s\n", text);
+        failed++;
+    }
+    for (uint32_t k = 0; k < r->gpu.num_kernels; k++) {
+        const opreg_kernel *kernel = r->gpu.kernels[k];
+        char reason[128] = "", name[256];
+        if (kernel->op != op || kernel->level != OPREG_LEVEL_CANONICAL) {
+            continue;
+        }
+        for (int prepared = 0; prepared < 2; prepared++) {
+            if (prepared ? kernel->layout == OPREG_LAYOUT_STORED || c.prepared[0].data == NULL ||
+                               (c.num_weights > 1 && c.prepared[c.num_weights - 1].data == NULL)
+                         : kernel->layout != OPREG_LAYOUT_STORED &&
+                               kernel->layout != OPREG_LAYOUT_ANY) {
+                continue;
+            }
+            if (kernel->supports(&r->device, &c.problem, reason) != OPREG_OK) {
+                refused++;
+                continue;
+            }
+            if (kernel->formats != NULL) {
+                int listed = 0;
+                for (const uint32_t *f = kernel->formats; *f != 0; f++) {
+                    listed |= *f == c.view[0].format;
+                }
+                if (!listed) {
+                    continue;
+                }
+            }
+            for (uint32_t i = 0; i < c.num_bufs; i++) {
+                if (c.shape[i].output && c.host[i].bytes != 0) {
+                    r->gpu.io->fill(&r->host, &r->device, c.device[i].ptr, 0xff, c.host[i].bytes,
+                                    NULL);
+                }
+            }
+            snprintf(name, sizeof name, "%s%s %s", kernel->name, prepared ? " rows32" : "", text);
+            if (rig_run_gpu(r, &c, kernel, prepared, NULL) != OPREG_OK ||
+                rig_compare(r, &c, name) != 0) {
+                printf("FAILED %s\n", name);
+                failed++;
+            } else {
+                passed++;
+            }
+        }
+    }
+    rig_drop(r, &c);
+}
+
+int main(int argc, char **argv) {
+    static const char *const dtypes[3] = {"f32", "f16", "bf16"};
+    const char *word = argc > 1 ? argv[1] : "";
+    rig r;
+    char text[512];
+    rig_open(&r);
+#define TRY(op, ...)                                                                               \
+    do {                                                                                           \
+        snprintf(text, sizeof text, __VA_ARGS__);                                                  \
+        if (strstr(text, word) != NULL || strstr(opreg_op_name(op), word) != NULL) {               \
+            one(&r, op, text);                                                                     \
+        }                                                                                          \
+    } while (0)
+    for (int x = 0; x < 3; x++) {
+        TRY(OPREG_OP_QUANTIZE_ACT, "m=3 k=%d x=%s q=q8_0", 32 * 21, dtypes[x]);
+        TRY(OPREG_OP_QUANTIZE_ACT, "m=3 k=%d x=%s q=q8_k", 256 * 5, dtypes[x]);
+        TRY(OPREG_OP_MOE_COMBINE, "x=%s y=%s top_k=4 tokens=5 n=300", dtypes[x],
+            dtypes[(x + 1) % 3]);
+    }
+    for (size_t f = 0; f < format_count(); f++) {
+        const format_info *info = format_at(f);
+        int64_t widths[] = {1, 2, 3, 4, 5, 7, 8, 9, 17};
+        int64_t block = info->values < 32 ? 32 : info->values, few = block * 5, more = 256 * 37;
+        int64_t k128 = 128 * 45 / block * block;
+        for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%lld n=70 k=%lld b=%s x=%s y=%s",
+                (long long)widths[w], (long long)(w % 2 ? k128 : more), info->name, dtypes[w % 3],
+                dtypes[(w / 3) % 3]);
+        }
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=33 k=%lld b=%s x=f32 y=f32 flags=bias",
+            (long long)few, info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=2 n=65 k=%lld b=%s x=f32 y=f32 glu=silu", (long long)more,
+            info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT,
+            "m=1 n=64 k=%lld b=%s x=bf16 y=f32 glu=swiglu_oai glu_alpha=1.702 glu_limit=7",
+            (long long)more, info->name);
+        TRY(OPREG_OP_MOE_MATMUL, "tokens=3 top_k=2 experts=5 n=40 k=%lld b=%s x=f32 y=f32",
+            (long long)block * 8, info->name);
+        TRY(OPREG_OP_MOE_GLU,
+            "tokens=9 top_k=4 experts=6 n=72 k=%lld b=%s x=f16 y=f32 glu=gelu_tanh",
+            (long long)256 * 5, info->name);
+        TRY(OPREG_OP_MOE_GLU, "tokens=1 top_k=4 experts=6 n=64 k=%lld b=%s x=f32 y=f32 glu=silu",
+            (long long)7168, info->name);
+        TRY(OPREG_OP_MOE_DOWN, "tokens=5 top_k=3 experts=6 n=96 k=%lld b=%s x=f32 y=f32 rows=dst",
+            (long long)(block > 128 ? 256 : 640), info->name);
+        TRY(OPREG_OP_MOE_FFN,
+            "tokens=5 top_k=3 experts=6 hidden=256 inter=256 b=%s down=%s x=f32 y=bf16 glu=silu",
+            info->name, format_at((f + 5) % format_count())->name);
+    }
+    TRY(OPREG_OP_MOE_ROUTE, "tokens=1 top_k=4 experts=8 form=topk");
+    TRY(OPREG_OP_MOE_ROUTE, "tokens=0 top_k=4 experts=8 form=topk");
+    TRY(OPREG_OP_MOE_ROUTE, "tokens=700 top_k=10 experts=512 form=topk");
+    TRY(OPREG_OP_MOE_ROUTE, "tokens=33 top_k=8 experts=16 form=pairs");
+    {
+        static const int dims[] = {64, 80, 96, 128, 192, 256, 512};
+        static const char *const kv[] = {"bf16", "f16", "f32", "f8_e4m3"};
+        for (size_t d = 0; d < 7; d++) {
+            for (int t = 0; t < 4; t++) {
+                TRY(OPREG_OP_PAGED_ATTN_DECODE,
+                    "q=%s out=%s kv=%s seqs=3 q_heads=8 kv_heads=%d head_dim=%d block_size=16 "
+                    "num_blocks=90 table_stride=80 max_seq_len=1200 scale=0.09",
+                    dtypes[t % 3], dtypes[(t + 1) % 3], kv[t], t == 1 ? 8 : t == 2 ? 1 : 2,
+                    dims[d]);
+                TRY(OPREG_OP_PAGED_ATTN_DECODE,
+                    "q=f32 out=f32 kv=%s seqs=3 tokens=12 max_q=4 q_heads=6 kv_heads=2 head_dim=%d "
+                    "block_size=32 num_blocks=90 table_stride=64 max_seq_len=2048 scale=0.09 "
+                    "softcap=30 window=700 flags=q_indptr+sinks+lse",
+                    kv[t], dims[d]);
+                TRY(OPREG_OP_PAGED_ATTN_DECODE,
+                    "q=bf16 out=f32 kv=%s seqs=4 q_heads=16 kv_heads=1 head_dim=%d block_size=64 "
+                    "num_blocks=300 table_stride=200 max_seq_len=9000 scale=0.09 flags=csr+lse",
+                    kv[t], dims[d]);
+            }
+        }
+    }
+    printf("compare: %" PRId64 " passed, %" PRId64 " failed, %" PRId64 " refused\n", passed, failed,
+           refused);
+    return failed != 0 || passed == 0;
+}
