@@ -3,6 +3,12 @@
 #ifndef OPREG_CUDA_SM90_KERNELS_H
 #define OPREG_CUDA_SM90_KERNELS_H
 
-#include "baseline.h"
+#include "rows32_host.h"
+
+#define OPREG_KERNEL(name, op, level, kind, ...) KERNEL_DECLARE_##kind(name)
+#define KERNEL_DECLARE_BASELINE(name)
+#define KERNEL_DECLARE_OPT_IN(name) BASELINE_DECLARE(name)
+#include "kernels.inc"
+#undef OPREG_KERNEL
 
 #endif /* OPREG_CUDA_SM90_KERNELS_H */

@@ -18,6 +18,11 @@ static const char base_moe_glu_summary[] = "gate, up and glu by one wave an outp
 static const char base_moe_down_summary[] = "requantizes h, then one wave an output";
 static const char base_combine_summary[] = "one thread an output, slots ascending";
 static const char base_ffn_summary[] = "the stages one after another, h in f32";
+static const char rows32_one_summary[] = "one row of x, a lane a weight row, quantizes x itself";
+static const char rows32_eight_summary[] = "up to 8 rows of x a pass on int8 tensor cores";
+static const char rows32_moe_matmul_summary[] = "a tile of 32 weight rows a block, by group";
+static const char rows32_moe_glu_summary[] = "gate, up and glu, a tile of 32 rows a block, by group";
+static const char rows32_moe_down_summary[] = "requantizes h, a tile of 32 rows a block, by group";
 static const char base_attention_summary[] = "one block a head, one wave a strand";
 
 #define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_, formats_) \

@@ -1,24 +1,38 @@
 /* SPDX-License-Identifier: MIT
  * program.c - the embedded cubins and the kernels in them. */
-#include "program.h"
+#include "rows32_host.h"
 
 /* images.S puts each cubin between two symbols. */
 #define IMAGE_SYMBOLS(name) extern const unsigned char sm90_##name[], sm90_##name##_end[];
 IMAGE_SYMBOLS(baseline_ops)
 IMAGE_SYMBOLS(baseline_sums)
 IMAGE_SYMBOLS(baseline_fold)
+IMAGE_SYMBOLS(rows32_32)
+IMAGE_SYMBOLS(rows32_k)
+IMAGE_SYMBOLS(rows32_iq)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
     {"baseline_ops", sm90_baseline_ops, 0},
     {"baseline_sums", sm90_baseline_sums, 0},
     {"baseline_fold", sm90_baseline_fold, 0},
+    {"rows32_32", sm90_rows32_32, 0},
+    {"rows32_k", sm90_rows32_k, 0},
+    {"rows32_iq", sm90_rows32_iq, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
     {"base_" #name, BASELINE_IMAGE_##kind, 0},
+#define ROWS32_SYMBOL(name, image, method)                                                         \
+    {"rows32_" #name "_" method, SM90_IMAGE_##image, ROWS32_MOST_SHARED},
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words)                                   \
+    ROWS32_SYMBOL(name, image, "one_w8") ROWS32_SYMBOL(name, image, "eight_w8")
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words)                                  \
+    ROWS32_UNIT32(NAME, name, image, values, min_sub, words)                                       \
+    ROWS32_SYMBOL(name, image, "one_w4") ROWS32_SYMBOL(name, image, "one_w16")
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
+#include "rows32_list.inc"
 };
 #undef OPREG_FORMAT
 

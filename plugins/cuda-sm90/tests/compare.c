@@ -7,10 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
+/* --parse: only checks that every line is a problem. */
+static int dry;
 static int64_t passed, failed, refused;
 
 static void one(rig *r, opreg_op op, const char *text) {
     rig_case c;
+    if (dry) {
+        problem_any problem;
+        if (opreg_problem_parse(op, text, &problem) != OPREG_OK ||
+            problem_check(op, &problem, NULL) != OPREG_OK) {
+            printf("FAILED no problem: %s: %s\n", text, opreg_last_error());
+            failed++;
+        }
+        passed++;
+        return;
+    }
     if (!rig_make(r, op, text, &c)) {
         failed++;
         return;
@@ -70,11 +82,14 @@ int main(int argc, char **argv) {
     const char *word = argc > 1 ? argv[1] : "";
     rig r;
     char text[512];
-    rig_open(&r);
+    dry = strcmp(word, "--parse") == 0;
+    if (!dry) {
+        rig_open(&r);
+    }
 #define TRY(op, ...)                                                                               \
     do {                                                                                           \
         snprintf(text, sizeof text, __VA_ARGS__);                                                  \
-        if (strstr(text, word) != NULL || strstr(opreg_op_name(op), word) != NULL) {               \
+        if (dry || strstr(text, word) != NULL || strstr(opreg_op_name(op), word) != NULL) {               \
             one(&r, op, text);                                                                     \
         }                                                                                          \
     } while (0)
@@ -99,7 +114,7 @@ int main(int argc, char **argv) {
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=2 n=65 k=%lld b=%s x=f32 y=f32 glu=silu", (long long)more,
             info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT,
-            "m=1 n=64 k=%lld b=%s x=bf16 y=f32 glu=swiglu_oai glu_alpha=1.702 glu_limit=7",
+            "m=1 n=64 k=%lld b=%s x=bf16 y=f32 glu=swiglu_oai alpha=1.702 limit=7",
             (long long)more, info->name);
         TRY(OPREG_OP_MOE_MATMUL, "tokens=3 top_k=2 experts=5 n=40 k=%lld b=%s x=f32 y=f32",
             (long long)block * 8, info->name);
@@ -124,18 +139,18 @@ int main(int argc, char **argv) {
         for (size_t d = 0; d < 7; d++) {
             for (int t = 0; t < 4; t++) {
                 TRY(OPREG_OP_PAGED_ATTN_DECODE,
-                    "q=%s out=%s kv=%s seqs=3 q_heads=8 kv_heads=%d head_dim=%d block_size=16 "
-                    "num_blocks=90 table_stride=80 max_seq_len=1200 scale=0.09",
+                    "q=%s out=%s kv=%s seqs=3 hq=8 hk=%d d=%d block=16 "
+                    "blocks=90 table_stride=80 len=1200 scale=0.09",
                     dtypes[t % 3], dtypes[(t + 1) % 3], kv[t], t == 1 ? 8 : t == 2 ? 1 : 2,
                     dims[d]);
                 TRY(OPREG_OP_PAGED_ATTN_DECODE,
-                    "q=f32 out=f32 kv=%s seqs=3 tokens=12 max_q=4 q_heads=6 kv_heads=2 head_dim=%d "
-                    "block_size=32 num_blocks=90 table_stride=64 max_seq_len=2048 scale=0.09 "
+                    "q=f32 out=f32 kv=%s seqs=3 tokens=12 max_q=4 hq=6 hk=2 d=%d "
+                    "block=32 blocks=90 table_stride=64 len=2048 scale=0.09 "
                     "softcap=30 window=700 flags=q_indptr+sinks+lse",
                     kv[t], dims[d]);
                 TRY(OPREG_OP_PAGED_ATTN_DECODE,
-                    "q=bf16 out=f32 kv=%s seqs=4 q_heads=16 kv_heads=1 head_dim=%d block_size=64 "
-                    "num_blocks=300 table_stride=200 max_seq_len=9000 scale=0.09 flags=csr+lse",
+                    "q=bf16 out=f32 kv=%s seqs=4 hq=16 hk=1 d=%d block=64 "
+                    "blocks=300 table_stride=200 len=9000 scale=0.09 flags=csr+lse",
                     kv[t], dims[d]);
             }
         }

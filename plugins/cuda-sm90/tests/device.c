@@ -76,8 +76,7 @@ static void host_parallel(void *user, int64_t count, void (*task)(void *arg, int
 }
 
 static int host_switch(void *user, const char *name) {
-    (void)user;
-    return strcmp(name, "chain") == 0 && getenv("RIG_CHAIN") != NULL;
+    return strcmp(name, "chain") == 0 && ((rig *)user)->chained;
 }
 
 void rig_open(rig *r) {
@@ -85,6 +84,7 @@ void rig_open(rig *r) {
     memset(r, 0, sizeof *r);
     r->random = 88172645463325252ull;
     r->host = (opreg_host){.struct_size = sizeof r->host,
+                           .ctx = r,
                            .abi_major = OPREG_ABI_MAJOR,
                            .abi_minor_max = OPREG_ABI_MINOR,
                            .log = host_log,

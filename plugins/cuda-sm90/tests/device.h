@@ -12,6 +12,7 @@ typedef struct rig {
     opreg_device device;
     opreg_host host;
     uint64_t random;
+    int chained; /* the plugin's switch "chain"                                                  */
 } rig;
 
 /* Exits with a line where there is no device. */

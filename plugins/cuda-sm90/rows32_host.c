@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ * rows32_host.c - variants over the layout rows32: one column by dot products, up to eight a pass by
+ * integer tensor cores; dense and grouped. */
+#include "rows32_host.h"
+
+#include "kernels.h"
+
+#include <stdio.h>
+
+/* ---- formats ------------------------------------------------------------------------------------ */
+
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words) ROWS32_START_##NAME, \
+    ROWS32_END_##NAME = ROWS32_START_##NAME + 1,
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words) ROWS32_START_##NAME, \
+    ROWS32_END_##NAME = ROWS32_START_##NAME + 3,
+enum rows32_order {
+#include "rows32_list.inc"
+    ROWS32_ORDER_END
+};
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words)                                   \
+    {OPREG_##NAME, 32, SM90_FIRST_ROWS32 + ROWS32_START_##NAME, values, min_sub, words},
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words)                                  \
+    {OPREG_##NAME, 256, SM90_FIRST_ROWS32 + ROWS32_START_##NAME, values, min_sub, words},
+static const rows32_format formats[] = {
+#include "rows32_list.inc"
+};
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words) OPREG_##NAME,
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words) OPREG_##NAME,
+const uint32_t rows32_formats[] = {
+#include "rows32_list.inc"
+    0};
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+
+const rows32_format *rows32_format_find(uint32_t id) {
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (formats[i].id == id) {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- what a call takes ---------------------------------------------------------------------------- */
+
+static uint32_t align16(uint32_t bytes) { return (bytes + 15u) & ~15u; }
+
+static uint32_t stored_values(const rows32_format *f, uint32_t waves) {
+    return f->unit == 256u ? waves : 32u;
+}
+
+/* As x_records and rows32_one lay it out. */
+static uint32_t shared_one(const rows32_format *f, int64_t k, uint32_t waves) {
+    uint32_t bytes = align16((uint32_t)k + (uint32_t)(k / f->unit) * 4u);
+    bytes = align16(bytes + (f->min_sub != 0 ? (uint32_t)(k / f->min_sub) * 2u : 0u));
+    return bytes + (uint32_t)f->table_words * 4u + stored_values(f, waves) * 32u * 4u;
+}
+
+static uint32_t shared_eight(const rows32_format *f, uint32_t waves) {
+    uint32_t reduction = stored_values(f, waves) * 256u * 4u, decoded = waves * 2u * 32u * 48u;
+    return (uint32_t)f->table_words * 4u + (reduction > decoded ? reduction : decoded);
+}
+
+static opreg_status refuse(char reason[128], const char *what, long long value, long long right) {
+    snprintf(reason, 128, "%s %lld, it must be %lld", what, value, right);
+    return OPREG_E_UNSUPPORTED;
+}
+
+static opreg_status weight_supports(uint32_t format, uint32_t layout, int64_t k,
+                                    char reason[128]) {
+    const rows32_format *f = rows32_format_find(format);
+    if (f == NULL) {
+        snprintf(reason, 128, "weight format %u has no kernel over rows32", format);
+        return OPREG_E_UNSUPPORTED;
+    }
+    if (layout != OPREG_LAYOUT_ANY && layout != PREPARED_ROWS32) {
+        return refuse(reason, "weight layout", layout, PREPARED_ROWS32);
+    }
+    if (k % f->values != 0) {
+        snprintf(reason, 128, "k %lld is not a multiple of %d", (long long)k, f->values);
+        return OPREG_E_UNSUPPORTED;
+    }
+    if (k > 1 << 30 || shared_one(f, k, 16) > ROWS32_MOST_SHARED) {
+        snprintf(reason, 128, "k %lld: a row of x does not fit in shared memory", (long long)k);
+        return OPREG_E_UNSUPPORTED;
+    }
+    return OPREG_OK;
+}
+
+static int is_planes(uint32_t dtype) { return dtype == OPREG_Q8_0 || dtype == OPREG_Q8_K; }
+
+/* Few tiles want more waves each; many want fewer, so that more tiles are in flight. */
+static uint32_t waves_for(const gpu_plan *plan, const rows32_format *f, int64_t tiles, int64_t k) {
+    int64_t units = gpu_units(plan->device), groups = k / f->values;
+    if (f->unit != 256u) {
+        return 8;
+    }
+    if (tiles >= 12 * units) {
+        return 4;
+    }
+    return tiles < units && groups >= 16 ? 16 : 8;
+}
+
+static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
+                           rows32_args *args, int eight, int64_t grid_y) {
+    int64_t tiles = (args->base.n + 31) / 32;
+    uint32_t waves = waves_for(plan, f, tiles * grid_y, args->base.k);
+    gpu_launch l = {f->symbol, (uint32_t)tiles, (uint32_t)grid_y, 1, 0, 0, plan->chained};
+    args->groups = (uint32_t)(args->base.k / f->values);
+    args->chained = plan->chained;
+    if (eight) {
+        waves = 8;
+        l.symbol += ROWS32_EIGHT_W8;
+        l.shared = shared_eight(f, waves);
+    } else {
+        l.symbol += waves == 16 ? ROWS32_ONE_W16 : waves == 4 ? ROWS32_ONE_W4 : ROWS32_ONE_W8;
+        l.shared = shared_one(f, args->base.k, waves);
+    }
+    l.block = waves * 32u;
+    return gpu_run(call->host, plan->device, &l, args, call->stream);
+}
+
+/* ---- matmul_bt_quant ------------------------------------------------------------------------------ */
+
+static void dense_args(const opreg_matmul_bt_quant *p, const opreg_call *call, matmul_args *args) {
+    matmul_args filled = {.x = call->bufs[OPREG_MATMUL_X].ptr,
+                          .scales = call->bufs[OPREG_MATMUL_X_SCALES].ptr,
+                          .sums = call->bufs[OPREG_MATMUL_X_SUMS].ptr,
+                          .bias = call->bufs[OPREG_MATMUL_BIAS].ptr,
+                          .y = call->bufs[OPREG_MATMUL_Y].ptr,
+                          .m = p->m,
+                          .n = p->n,
+                          .k = p->k,
+                          .x_stride = p->x_stride,
+                          .y_stride = p->y_stride,
+                          .x_dtype = p->x_dtype,
+                          .y_dtype = p->y_dtype,
+                          .pair = p->glu != OPREG_GLU_NONE,
+                          .glu = p->glu,
+                          .glu_alpha = p->glu_alpha,
+                          .glu_limit = p->glu_limit};
+    *args = filled;
+    for (uint32_t i = 0; i < call->num_weights && i < 2; i++) {
+        matmul_args_weight(args, (int)i, call->weights[i], gpu_format_find(p->b_dtype));
+    }
+}
+
+opreg_status rows32_one_supports(const opreg_device *dev, const void *problem, char reason[128]) {
+    const opreg_matmul_bt_quant *p = problem;
+    (void)dev;
+    return p->m > 1 ? refuse(reason, "m is", p->m, 1)
+                    : weight_supports(p->b_dtype, p->layout, p->k, reason);
+}
+
+uint64_t rows32_one_workspace(const opreg_device *dev, const void *problem) {
+    (void)dev;
+    (void)problem;
+    return 0;
+}
+
+opreg_status rows32_one_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_matmul_bt_quant *p = problem;
+    rows32_args args = {.groups = 0};
+    dense_args(p, call, &args.base);
+    return launch(call, state, rows32_format_find(p->b_dtype), &args, 0, 1);
+}
+
+opreg_status rows32_eight_supports(const opreg_device *dev, const void *problem,
+                                   char reason[128]) {
+    const opreg_matmul_bt_quant *p = problem;
+    (void)dev;
+    if (p->m > 64) {
+        snprintf(reason, 128, "m %lld is above 64", (long long)p->m);
+        return OPREG_E_UNSUPPORTED;
+    }
+    return weight_supports(p->b_dtype, p->layout, p->k, reason);
+}
+
+uint64_t rows32_eight_workspace(const opreg_device *dev, const void *problem) {
+    const opreg_matmul_bt_quant *p = problem;
+    (void)dev;
+    return is_planes(p->x_dtype)
+               ? 0
+               : planes_at(0, p->m, p->k, gpu_format_find(p->b_dtype)->act_block).end;
+}
+
+opreg_status rows32_eight_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_matmul_bt_quant *p = problem;
+    const gpu_format *format = gpu_format_find(p->b_dtype);
+    rows32_args args = {.groups = 0};
+    opreg_status status = OPREG_OK;
+    dense_args(p, call, &args.base);
+    if (!is_planes(p->x_dtype)) {
+        status = launch_quantize(call, state, args.base.x, p->x_dtype, p->m, p->k, p->x_stride,
+                                 format->act_block, planes_at(0, p->m, p->k, format->act_block),
+                                 &args.base);
+    }
+    return status != OPREG_OK ? status
+                              : launch(call, state, rows32_format_find(p->b_dtype), &args, 1,
+                                       (p->m + 7) / 8);
+}
+
+/* ---- grouped ------------------------------------------------------------------------------------------ */
+
+static int64_t x_rows_of(const opreg_moe_matmul *p) {
+    return p->x_rows == OPREG_X_BY_TOKEN ? p->tokens : p->tokens * p->top_k;
+}
+
+/* Few tokens rarely share an expert: one column each.  From eight tokens on, columns of a group. */
+static int wants_eight(const opreg_moe_matmul *p) {
+    return p->tokens * p->top_k >= 2 * (int64_t)p->experts || p->tokens >= 64;
+}
+
+static opreg_status moe_supports(const void *problem, char reason[128]) {
+    const opreg_moe_matmul *p = problem;
+    if ((int64_t)p->tokens * p->top_k + 1 > 65535 && p->experts + 1 > 65535) {
+        snprintf(reason, 128, "%d experts are more than a grid can hold", p->experts);
+        return OPREG_E_UNSUPPORTED;
+    }
+    return weight_supports(p->b_dtype, p->layout, p->k, reason);
+}
+
+static uint64_t moe_workspace(const void *problem) {
+    const opreg_moe_matmul *p = problem;
+    return is_planes(p->x_dtype) || !wants_eight(p)
+               ? 0
+               : planes_at(0, x_rows_of(p), p->k, gpu_format_find(p->b_dtype)->act_block).end;
+}
+
+static opreg_status moe_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_moe_matmul *p = problem;
+    const gpu_format *format = gpu_format_find(p->b_dtype);
+    opreg_status status = OPREG_OK;
+    rows32_args args = {
+        .base = {.x = call->bufs[OPREG_MOE_X].ptr,
+                 .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
+                 .sums = call->bufs[OPREG_MOE_X_SUMS].ptr,
+                 .y = call->bufs[OPREG_MOE_Y].ptr,
+                 .n = p->n,
+                 .k = p->k,
+                 .x_stride = p->x_stride,
+                 .y_stride = p->y_stride,
+                 .x_dtype = p->x_dtype,
+                 .y_dtype = p->y_dtype,
+                 .pair = p->glu != OPREG_GLU_NONE,
+                 .glu = p->glu,
+                 .glu_alpha = p->glu_alpha,
+                 .glu_limit = p->glu_limit,
+                 .by_dst = p->x_rows == OPREG_X_BY_DST,
+                 .experts = p->experts,
+                 .tokens = (int32_t)p->tokens,
+                 .top_k = p->top_k}};
+    args.base.route = route_view_of(call->bufs[OPREG_MOE_ROUTE_BUF].ptr, p->tokens, p->top_k,
+                                    p->experts);
+    for (uint32_t i = 0; i < call->num_weights && i < 2; i++) {
+        matmul_args_weight(&args.base, (int)i, call->weights[i], format);
+    }
+    if (wants_eight(p) && !is_planes(p->x_dtype)) {
+        int64_t rows = x_rows_of(p);
+        status = launch_quantize(call, state, args.base.x, p->x_dtype, rows, p->k, p->x_stride,
+                                 format->act_block, planes_at(0, rows, p->k, format->act_block),
+                                 &args.base);
+    }
+    return status != OPREG_OK ? status
+                              : launch(call, state, rows32_format_find(p->b_dtype), &args,
+                                       wants_eight(p), args.base.route.cap_groups);
+}
+
+#define ROWS32_STAGE(name)                                                                         \
+    opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
+        (void)dev;                                                                                 \
+        return moe_supports(problem, reason);                                                      \
+    }                                                                                              \
+    uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
+        (void)dev;                                                                                 \
+        return moe_workspace(problem);                                                             \
+    }                                                                                              \
+    opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
+        return moe_run(state, problem, call);                                                      \
+    }
+ROWS32_STAGE(rows32_moe_matmul)
+ROWS32_STAGE(rows32_moe_glu)
+ROWS32_STAGE(rows32_moe_down)

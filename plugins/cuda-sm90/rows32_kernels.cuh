@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * rows32_kernels.cuh - the kernels of one image: each format of the list with one and with eight
+ * columns, and several numbers of waves where its units are 256. */
+#include "rows32.cuh"
+
+#define ROWS32_KERNEL(name, method, waves)                                                         \
+    KERNEL KERNEL_THREADS(32 * waves)                                                              \
+        rows32_##name##_##method##_w##waves(const __grid_constant__ rows32_args args) {            \
+        rows32_##method<rows_##name, waves>(args);                                                 \
+    }
+#define ROWS32_MAKE32(name) ROWS32_KERNEL(name, one, 8) ROWS32_KERNEL(name, eight, 8)
+#define ROWS32_MAKE256(name)                                                                       \
+    ROWS32_KERNEL(name, one, 4)                                                                    \
+    ROWS32_KERNEL(name, one, 8)                                                                    \
+    ROWS32_KERNEL(name, one, 16) ROWS32_KERNEL(name, eight, 8)
