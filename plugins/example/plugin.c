@@ -2,7 +2,7 @@
  * plugin.c - the smallest plugin: one operator, a baseline and a variant with its own flag.
  *
  * Its device is the host's memory, so that it runs anywhere.  Copy the folder to start one of your
- * own: `opreg new-plugin NAME` does that and renames it. */
+ * own. */
 #include "example.h"
 
 #include <string.h>

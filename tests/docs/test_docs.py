@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What README and docs/ show is true: commands run, programs compile and run, quotes are verbatim.
 
-The README's shell blocks run in order, in one home folder, as a reader would type them.
+Shell blocks run in order, the README's first, in one home folder, as a reader would type them.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -62,7 +63,25 @@ class Documents(unittest.TestCase):
                     with self.subTest(link=f"{path.name}: {target}"):
                         self.assertTrue((path.parent / target).exists())
 
-    def test_the_commands_of_the_readme_run_in_order(self):
+    def test_the_table_of_variables_is_what_the_command_lists(self):
+        command = pathlib.Path(os.environ["TEST_BUILD_DIR"]) / "bin" / "opreg"
+        if not command.exists():
+            self.skipTest("built without the opreg command")
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith("OPREG_")}
+        done = subprocess.run([str(command), "list", "--env", "--json"], env=clean, text=True,
+                              stdout=subprocess.PIPE, check=True)
+        flags = [json.loads(line) for line in done.stdout.splitlines()]
+        of_core = {flag["variable"] for flag in flags if "/" not in flag["flag"]
+                   and not flag["variable"].startswith(("OPREG_CUDA_", "OPREG_HIP_"))}
+        page = (SOURCE / "docs" / "environment.md").read_text()
+        told = set(re.findall(r"^\| `(OPREG_[A-Z_]+)` \|", page, re.MULTILINE))
+        self.assertEqual(told, of_core)
+        readme = set(re.findall(r"^\| `(OPREG_[A-Z_]+)` \|", (SOURCE / "README.md").read_text(),
+                                re.MULTILINE))
+        self.assertLessEqual(readme, of_core)
+
+    def test_the_commands_run_in_order(self):
         home = tempfile.TemporaryDirectory()
         self.addCleanup(home.cleanup)
         work = pathlib.Path(home.name) / "work"
@@ -75,7 +94,8 @@ class Documents(unittest.TestCase):
         clean.setdefault("CCACHE_DIR", str(pathlib.Path.home() / ".cache" / "ccache"))
         clean["HOME"] = home.name
         exports = ""
-        for block in blocks_of(SOURCE / "README.md"):
+        pages = [block for path in documents() for block in blocks_of(path)]
+        for block in pages:
             if block.language == "c" and not block.origin:
                 (work / "engine.c").write_text(block.text)
             if block.language != "sh":
