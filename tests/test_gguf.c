@@ -15,7 +15,7 @@
 /* ---- a small writer ---- */
 
 typedef struct text_file {
-    uint8_t bytes[4096];
+    uint8_t bytes[70000];
     size_t size;
 } text_file;
 
@@ -303,6 +303,22 @@ static void a_string_longer_than_the_file_is_refused(void **state) {
     assert_refused(&f, 32, "a key needs 18446744073709551615 bytes, the file has 10 more");
 }
 
+static void a_key_is_between_1_and_65535_bytes_long(void **state) {
+    (void)state;
+    text_file f;
+    put_header(&f, 0, 1);
+    put(&f, 65536, 8);
+    memset(f.bytes + f.size, 'k', 65536);
+    f.size += 65536;
+    put(&f, BOOL, 4);
+    put(&f, 1, 1);
+    assert_refused(&f, 24, "65536 bytes long, not 1..65535");
+    put_header(&f, 0, 1);
+    put_key(&f, "", BOOL);
+    put(&f, 1, 1);
+    assert_refused(&f, 24, "0 bytes long, not 1..65535");
+}
+
 static void arrays_nested_deeply_are_refused(void **state) {
     (void)state;
     text_file f;
@@ -482,6 +498,7 @@ int main(void) {
         cmocka_unit_test(another_magic_or_version_is_refused),
         cmocka_unit_test(counts_larger_than_the_file_are_refused_before_memory_is_taken),
         cmocka_unit_test(a_string_longer_than_the_file_is_refused),
+        cmocka_unit_test(a_key_is_between_1_and_65535_bytes_long),
         cmocka_unit_test(arrays_nested_deeply_are_refused),
         cmocka_unit_test(unknown_value_types_and_bad_bools_are_refused),
         cmocka_unit_test(names_twice_are_refused),

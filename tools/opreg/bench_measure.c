@@ -19,7 +19,8 @@ typedef struct contestant {
     opreg_weight **prepared;
     int64_t runs; /* a batch                                                                     */
     void *graph;  /* of a batch; null: plain calls                                               */
-    double *us;   /* a run, by batch                                                             */
+    void *warm_graph;
+    double *us; /* a run, by batch                                                             */
     int64_t turn;
 } contestant;
 
@@ -70,8 +71,9 @@ static opreg_status time_batch(bench_set *s, contestant *c, int same, double *us
         start = seconds_now();
     }
     if (status == OPREG_OK) {
-        status = c->graph && !same ? d->io->graph_launch(d->host, &d->row, c->graph, d->stream)
-                                   : run_batch(s, c, same);
+        void *graph = same ? c->warm_graph : c->graph;
+        status =
+            graph ? d->io->graph_launch(d->host, &d->row, graph, d->stream) : run_batch(s, c, same);
     }
     if (status == OPREG_OK && from) {
         status = d->io->event_record(d->host, &d->row, to, d->stream);
@@ -117,6 +119,9 @@ static opreg_status open_contestant(bench_set *s, const char *kernel, contestant
 static void close_contestant(bench_set *s, contestant *c) {
     if (c->graph) {
         s->where->io->graph_destroy(s->where->host, &s->where->row, c->graph);
+    }
+    if (c->warm_graph) {
+        s->where->io->graph_destroy(s->where->host, &s->where->row, c->warm_graph);
     }
     for (int64_t i = 0; c->prepared && i < s->copies; i++) {
         opreg_weight_destroy(c->prepared[i]);
@@ -165,6 +170,17 @@ static double error_of(bench_set *s, const contestant *c) {
     return nmse;
 }
 
+static opreg_status capture_batch(bench_set *s, contestant *c, int same, void **graph) {
+    const device *d = s->where;
+    opreg_status status = d->io->capture_begin(d->host, &d->row, d->stream), ran;
+    if (status != OPREG_OK) {
+        return status;
+    }
+    ran = run_batch(s, c, same);
+    status = d->io->capture_end(d->host, &d->row, d->stream, graph);
+    return ran != OPREG_OK ? ran : status;
+}
+
 /* One call to warm up and to size the batches, then a graph of a batch where the device has them.
  */
 static opreg_status prepare_batches(bench_set *s, contestant *c, const opreg_candidate *row,
@@ -183,11 +199,9 @@ static opreg_status prepare_batches(bench_set *s, contestant *c, const opreg_can
     c->runs = us > BATCH_US ? 1 : (int64_t)(BATCH_US / (us > 0.1 ? us : 0.1)) + 1;
     c->us = calloc((size_t)batches, sizeof *c->us);
     if (c->us && d->io->capture_begin && (row->kernel_flags & OPREG_KF_GRAPH_SAFE) != 0) {
-        status = d->io->capture_begin(d->host, &d->row, d->stream);
+        status = capture_batch(s, c, 0, &c->graph);
         if (status == OPREG_OK) {
-            opreg_status ran = run_batch(s, c, 0);
-            status = d->io->capture_end(d->host, &d->row, d->stream, &c->graph);
-            status = ran != OPREG_OK ? ran : status;
+            status = capture_batch(s, c, 1, &c->warm_graph);
         }
     }
     return c->us ? status : OPREG_E_NOMEM;
