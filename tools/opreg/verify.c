@@ -143,7 +143,8 @@ static void run_tensors(verify_session *v, const choices *c, skips *s) {
             count_skip(s, skip);
             continue;
         }
-        progress_show(&v->progress, "opreg verify: tensor %zu of %zu, %s", i + 1, count, t->name);
+        progress_show(&v->progress, "opreg verify: tensor %zu of %zu, %.48s", i + 1, count,
+                      t->name);
         if (!model_weight_get(v->file, &v->types, v->side, t, &w, &error)) {
             continue; /* checked before */
         }
