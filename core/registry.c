@@ -158,7 +158,6 @@ static opreg_status open_plugin(plugin_entry *entry) {
     }
     if (status == OPREG_OK) {
         entry->state = entry->num_devices > 0 ? OPREG_PLUGIN_READY : OPREG_PLUGIN_NO_DEVICE;
-        entry->shut = 0;
         status = define_kernel_flags(entry);
         if (status == OPREG_OK) {
             status = collect_formats(entry->reg);
@@ -329,8 +328,7 @@ static opreg_status read_directory(opreg_registry *reg, const char *dir) {
 static void open_enabled(opreg_registry *reg) {
     for (size_t i = 0; i < reg->num_plugins; i++) {
         plugin_entry *entry = reg->plugins[i];
-        if (entry->state != OPREG_PLUGIN_OFF || entry->shut ||
-            !flags_on(&reg->flags, entry->flag)) {
+        if (entry->state != OPREG_PLUGIN_OFF || !flags_on(&reg->flags, entry->flag)) {
             continue;
         }
         if (open_plugin(entry) != OPREG_OK) {
@@ -702,7 +700,6 @@ static opreg_status unload(opreg_registry *reg, const char *name) {
                     name, live);
     }
     close_plugin(entry, OPREG_PLUGIN_UNLOADED);
-    entry->shut = 1;
     snprintf(entry->reason, sizeof entry->reason, "taken out by opreg_unload");
     return OPREG_OK;
 }

@@ -26,7 +26,6 @@ typedef struct plugin_entry {
     char conflict[1100]; /* two files have this name: it is never opened                            */
     plugin_origin origin;
     opreg_plugin_state state;
-    int shut;              /* taken out by opreg_unload: opened again only when asked               */
     opreg_entry_fn entry;  /* built in and added ones                                               */
     manifest *about;       /* null but for ORIGIN_MANIFEST                                          */
     size_t flag;           /* of its level                                                          */

@@ -2,6 +2,7 @@
  * test_registry.c - registries: what is open, what is on, what is said, and how they end. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -434,6 +435,33 @@ static void a_forked_child_can_use_and_end_its_copy(void **state) {
     assert_works(opreg_destroy(reg));
 }
 
+static opreg_registry *forked;
+static int fork_status;
+
+/* Runs under the registry's lock, so the child is born with it held. */
+static opreg_status fork_in_entry(const opreg_host *host, opreg_plugin *out) {
+    pid_t child = fork();
+    (void)host, (void)out;
+    if (child == 0) {
+        alarm(20);
+        _exit(opreg_devices(forked, NULL, 0, 0) == 0 &&
+                      opreg_enable(forked, "cpu", "on") == OPREG_E_BUSY
+                  ? 0
+                  : 1);
+    }
+    waitpid(child, &fork_status, 0);
+    return OPREG_E_DEVICE;
+}
+
+static void a_child_born_with_the_lock_held_is_told_so(void **state) {
+    (void)state;
+    forked = quiet_registry(&said);
+    assert_int_equal(opreg_add(forked, fork_in_entry), OPREG_E_LOAD);
+    assert_true(WIFEXITED(fork_status));
+    assert_int_equal(WEXITSTATUS(fork_status), 0);
+    assert_works(opreg_destroy(forked));
+}
+
 static void a_device_has_its_io_and_host(void **state) {
     opreg_registry *reg = quiet_registry(&said);
     opreg_device dev = device_of(OPREG_CUDA, 0, "");
@@ -449,9 +477,61 @@ static void a_device_has_its_io_and_host(void **state) {
     assert_works(opreg_destroy(reg));
 }
 
+/* What this program does when it is started again with raised rights: 0 when it behaved. */
+static int behave_elevated(void) {
+    opreg_registry *reg = NULL;
+    opreg_config config = capture_config(&said, 0);
+    if (getauxval(AT_SECURE) == 0) {
+        return 77; /* the file system does not give them */
+    }
+    if (opreg_create(&config, &reg) != OPREG_OK) {
+        return 1;
+    }
+    return strstr(said.text, "raised rights") != NULL && strstr(said.text, "FAKE_GOD") == NULL &&
+                   opreg_discover(reg, "/tmp") == OPREG_E_ARG
+               ? 0
+               : 2;
+}
+
+static void a_process_with_raised_rights_reads_no_variable(void **state) {
+    char copy[] = "/tmp/opreg-elevated-XXXXXX", command[256];
+    int status = 0, made = 0;
+    pid_t child;
+    (void)state;
+    if (geteuid() != 0) {
+        skip(); /* only root can make such a program */
+    }
+    close(mkstemp(copy));
+    snprintf(command, sizeof command, "cp /proc/%d/exe %s && chmod 4755 %s", (int)getpid(), copy,
+             copy);
+    made = system(command) == 0;
+    child = made ? fork() : -1;
+    if (child == 0) {
+        setenv("OPREG_FAKE_GOD", "on", 1);
+        if (setgid(65534) != 0 || setuid(65534) != 0) {
+            _exit(77);
+        }
+        execl(copy, copy, "--elevated", (char *)NULL);
+        _exit(77);
+    }
+    if (child > 0) {
+        waitpid(child, &status, 0);
+    }
+    unlink(copy);
+    assert_true(child > 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        skip();
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, clear_environment, clear_environment)
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--elevated") == 0) {
+        _exit(behave_elevated());
+    }
     const struct CMUnitTest tests[] = {
         TEST(with_nothing_set_only_the_cpu_backend_is_open),
         TEST(a_plugin_that_is_off_is_never_opened),
@@ -477,7 +557,9 @@ int main(void) {
         TEST(a_log_callback_may_call_the_registry),
         TEST(many_threads_may_use_one_registry),
         TEST(a_forked_child_can_use_and_end_its_copy),
+        TEST(a_child_born_with_the_lock_held_is_told_so),
         TEST(a_device_has_its_io_and_host),
+        TEST(a_process_with_raised_rights_reads_no_variable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
