@@ -89,7 +89,7 @@ static void close_device(gpu_device *device) {
 }
 
 static opreg_status load_program(const opreg_host *host, const gpu_program *program,
-                                 gpu_device *device) {
+                                 const gpu_image *images, gpu_device *device) {
     opreg_status status = OPREG_OK;
     device->modules = calloc(program->num_images, sizeof(CUmodule));
     device->functions = calloc(program->num_symbols, sizeof(CUfunction));
@@ -105,10 +105,9 @@ static opreg_status load_program(const opreg_host *host, const gpu_program *prog
     }
     for (uint32_t i = 0; i < program->num_images && status == OPREG_OK; i++) {
         char what[96];
-        snprintf(what, sizeof what, "loading the %s image %s", program->arch,
-                 program->images[i].name);
+        snprintf(what, sizeof what, "loading the %s image %s", program->arch, images[i].name);
         status = cuda_gpu_fail(
-            host, state.driver.module_load(&device->modules[i], program->images[i].data), what);
+            host, state.driver.module_load(&device->modules[i], images[i].data), what);
     }
     for (uint32_t i = 0; i < program->num_symbols && status == OPREG_OK; i++) {
         status = load_kernel(host, device, &program->symbols[i], &device->functions[i]);
@@ -121,6 +120,7 @@ static opreg_status load_program(const opreg_host *host, const gpu_program *prog
 static opreg_status open_device(const opreg_host *host, const gpu_program *program, int ordinal) {
     const cuda_driver *driver = &state.driver;
     gpu_device *device = &state.devices[state.num_devices];
+    const gpu_image *images = program->images;
     int major = 0, minor = 0, units = 0;
     opreg_status status = OPREG_OK;
     CUresult error = driver->device_get(&device->device, ordinal);
@@ -137,11 +137,19 @@ static opreg_status open_device(const opreg_host *host, const gpu_program *progr
         return cuda_gpu_fail(host, error, "asking for the device's architecture");
     }
     if (major != program->major || minor != program->minor) {
-        char line[160];
-        snprintf(line, sizeof line, "CUDA device %d is sm_%d%d; this plugin has code for %s",
-                 ordinal, major, minor, program->arch);
-        host->log(host->ctx, OPREG_LOG_INFO, line);
-        return OPREG_OK;
+        char line[192];
+        int newer = major * 10 + minor > program->major * 10 + program->minor;
+        int asked = host->switch_on != NULL && host->switch_on(host->ctx, "jit") != 0;
+        if (asked && newer && program->jit_images != NULL) {
+            images = program->jit_images;
+        } else {
+            snprintf(line, sizeof line,
+                     "CUDA device %d has compute capability %d.%d; this plugin has code for %s%s",
+                     ordinal, major, minor, program->arch,
+                     asked ? ", and none that the driver could compile for another" : "");
+            host->log(host->ctx, OPREG_LOG_INFO, line);
+            return OPREG_OK;
+        }
     }
     device->ordinal = ordinal;
     device->units = (uint32_t)units;
@@ -150,7 +158,7 @@ static opreg_status open_device(const opreg_host *host, const gpu_program *progr
     if (error != 0) {
         return cuda_gpu_fail(host, error, "cuDevicePrimaryCtxRetain");
     }
-    status = load_program(host, program, device);
+    status = load_program(host, program, images, device);
     if (status != OPREG_OK) {
         close_device(device);
         return status;

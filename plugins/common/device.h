@@ -37,7 +37,19 @@ DEVICE uint32_t wave_read(uint32_t value, int lane) {
     return __shfl_sync(0xffffffffu, value, lane);
 }
 /* Signed bytes: c + sum of four products. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 610 /* no dp4a: four byte-selecting multiply-adds */
+DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
+    asm("vmad.s32.s32.s32 %0, %1.b0, %2.b0, %0;\n\t"
+        "vmad.s32.s32.s32 %0, %1.b1, %2.b1, %0;\n\t"
+        "vmad.s32.s32.s32 %0, %1.b2, %2.b2, %0;\n\t"
+        "vmad.s32.s32.s32 %0, %1.b3, %2.b3, %0;"
+        : "+r"(c)
+        : "r"(a), "r"(b));
+    return c;
+}
+#else
 DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) { return __dp4a((int)a, (int)b, c); }
+#endif
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) { return atomicAdd(p, value); }
 DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) { return atomicMin(p, value); }
 #else

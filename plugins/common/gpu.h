@@ -28,6 +28,8 @@ typedef struct gpu_program {
     const char *arch;          /* "sm_90": what devices report as                                */
     int32_t major, minor;      /* the only compute capability it runs on (CUDA)                  */
     const gpu_image *images;
+    const gpu_image *jit_images; /* null, or the same images as text that the driver compiles for a
+                                  * newer device while the plugin's switch "jit" is on (CUDA)    */
     uint32_t num_images;
     const gpu_symbol *symbols;
     uint32_t num_symbols;

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * stdint.h - the integer types for NVRTC, which has no C library headers. */
+#ifndef OPREG_NVRTC_STDINT_H
+#define OPREG_NVRTC_STDINT_H
+
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+typedef long long intptr_t;
+typedef unsigned long long uintptr_t;
+
+#endif /* OPREG_NVRTC_STDINT_H */

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ * program.c - the embedded code objects and the kernels in them. */
+#include "program.h"
+
+/* images.S puts each code object between two symbols; images.inc lists them. */
+#define SM60_IMAGE(name) extern const unsigned char sm60_##name[];
+#include "images.inc"
+#undef SM60_IMAGE
+
+/* Sizes are not constants to the compiler; the driver reads them from the object itself. */
+#define SM60_IMAGE(name) {#name, sm60_##name, 0},
+static const gpu_image images[] = {
+#include "images.inc"
+};
+#undef SM60_IMAGE
+
+#ifdef OPREG_SM60_PTX
+#define SM60_IMAGE(name) extern const unsigned char sm60_##name##_ptx[];
+#include "images.inc"
+#undef SM60_IMAGE
+#define SM60_IMAGE(name) {#name, sm60_##name##_ptx, 0},
+static const gpu_image jit_images[] = {
+#include "images.inc"
+};
+#undef SM60_IMAGE
+#define JIT_IMAGES jit_images
+#else
+#define JIT_IMAGES NULL
+#endif
+
+#define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
+    {"base_" #name, BASELINE_IMAGE_##kind, 0},
+static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
+#include "formats/formats.inc"
+};
+#undef OPREG_FORMAT
+
+const gpu_program sm60_program = {
+    .arch = "sm_60",
+    .major = 6,
+    .minor = 0,
+    .images = images,
+    .jit_images = JIT_IMAGES,
+    .num_images = sizeof images / sizeof images[0],
+    .symbols = symbols,
+    .num_symbols = sizeof symbols / sizeof symbols[0],
+};
