@@ -4,6 +4,7 @@
 #ifndef FAKE_PLUGIN_H
 #define FAKE_PLUGIN_H
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 #define FAKE_MARK_INT 3.0f
 #define FAKE_MARK_PREPARED 4.0f
 
-static int fake_shutdowns, fake_prepares, fake_releases;
+static atomic_int fake_shutdowns, fake_prepares, fake_releases;
 
 static opreg_status fake_alloc(const opreg_host *host, const opreg_device *dev, uint64_t bytes,
                                void **out) {
