@@ -64,7 +64,7 @@ class Scripts(unittest.TestCase):
         self.assertGreater(len(rows), 10)
         for row in rows:
             with self.subTest(row=row):
-                self.assertTrue(re.match(r"^[a-z0-9.+-]+ +\| \S.{5,}", row))
+                self.assertTrue(re.match(r"^[a-z0-9.+=-]+ +\| \S.{5,}", row))
 
     def test_an_unknown_argument_is_refused_with_what_would_be_right(self):
         for name, word in (("install-deps", "--list"), ("test", "normal")):
