@@ -5,8 +5,37 @@
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
-/* Elements e .. e + 7 of rows first .. first + 7 become columns first .. of out[e .. e + 7]. */
-static void transpose8(float (*rows)[256], int first, int32_t e, float (*out)[16]) {
+typedef struct VF {
+    __m256 a, b;
+} VF;
+static inline VF load_v(const float *p) {
+    VF v = {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+    return v;
+}
+static inline void store_v(float *p, VF v) {
+    _mm256_storeu_ps(p, v.a);
+    _mm256_storeu_ps(p + 8, v.b);
+}
+static inline VF set_v(float f) {
+    VF v = {_mm256_set1_ps(f), _mm256_set1_ps(f)};
+    return v;
+}
+static inline VF add_v(VF x, VF y) {
+    VF v = {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+    return v;
+}
+static inline VF mul_v(VF x, VF y) {
+    VF v = {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+    return v;
+}
+static inline VF fma_v(VF x, VF y, VF z) {
+    VF v = {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+    return v;
+}
+
+/* Elements e .. e + 7 of rows first .. first + 7 become lanes first .. of
+ * eight vectors of out. */
+static void transpose8(float (*rows)[256], int first, int32_t e, float *out) {
     __m256 a[8], b[8];
     for (int i = 0; i < 8; i++) {
         a[i] = _mm256_loadu_ps(rows[first + i] + e);
@@ -22,16 +51,16 @@ static void transpose8(float (*rows)[256], int first, int32_t e, float (*out)[16
         a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
     }
     for (int j = 0; j < 4; j++) {
-        _mm256_storeu_ps(out[e + j] + first, _mm256_permute2f128_ps(a[j], a[4 + j], 0x20));
-        _mm256_storeu_ps(out[e + 4 + j] + first, _mm256_permute2f128_ps(a[j], a[4 + j], 0x31));
+        _mm256_storeu_ps(out + 16 * j + first, _mm256_permute2f128_ps(a[j], a[4 + j], 0x20));
+        _mm256_storeu_ps(out + 16 * (4 + j) + first, _mm256_permute2f128_ps(a[j], a[4 + j], 0x31));
     }
 }
 
-/* Elements e .. e + 15 of sixteen rows become out[e .. e + 15]. */
-static void transpose16(float (*rows)[256], int32_t e, float (*out)[16]) {
+/* Elements e .. e + 15 of sixteen rows become sixteen vectors of out. */
+static void transpose16(float (*rows)[256], int32_t e, float *out) {
     for (int i = 0; i < 16; i += 8) {
         transpose8(rows, i, e, out);
-        transpose8(rows, i, e + 8, out);
+        transpose8(rows, i, e + 8, out + 8 * 16);
     }
 }
 
@@ -43,6 +72,10 @@ static void widen(float *restrict out, const void *array, int64_t first, int32_t
         memcpy(out, (const float *)array + first, (size_t)count * sizeof(float));
     } else if (dtype == OPREG_BF16) {
         const uint16_t *in = (const uint16_t *)array + first;
+        for (; e + 8 <= count; e += 8) {
+            __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(in + e)));
+            _mm256_storeu_ps(out + e, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
+        }
         for (; e < count; e++) {
             out[e] = bf16_to_f32(in[e]);
         }

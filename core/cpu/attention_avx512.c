@@ -5,8 +5,28 @@
 #if defined(__AVX512F__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
-/* Elements e .. e + 15 of sixteen rows become out[e .. e + 15]. */
-static void transpose16(float (*rows)[256], int32_t e, float (*out)[16]) {
+typedef __m512 VF;
+static inline VF load_v(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+static inline void store_v(float *p, VF v) {
+    _mm512_storeu_ps(p, v);
+}
+static inline VF set_v(float f) {
+    return _mm512_set1_ps(f);
+}
+static inline VF add_v(VF a, VF b) {
+    return _mm512_add_ps(a, b);
+}
+static inline VF mul_v(VF a, VF b) {
+    return _mm512_mul_ps(a, b);
+}
+static inline VF fma_v(VF a, VF b, VF c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* Elements e .. e + 15 of sixteen rows become sixteen vectors of out. */
+static void transpose16(float (*rows)[256], int32_t e, float *out) {
     __m512 a[16], b[16];
     for (int i = 0; i < 16; i++) {
         a[i] = _mm512_loadu_ps(rows[i] + e);
@@ -26,10 +46,10 @@ static void transpose16(float (*rows)[256], int32_t e, float (*out)[16]) {
         __m512 high01 = _mm512_shuffle_f32x4(a[j], a[4 + j], 0xdd);
         __m512 low23 = _mm512_shuffle_f32x4(a[8 + j], a[12 + j], 0x88);
         __m512 high23 = _mm512_shuffle_f32x4(a[8 + j], a[12 + j], 0xdd);
-        _mm512_storeu_ps(out[e + j], _mm512_shuffle_f32x4(low01, low23, 0x88));
-        _mm512_storeu_ps(out[e + 4 + j], _mm512_shuffle_f32x4(high01, high23, 0x88));
-        _mm512_storeu_ps(out[e + 8 + j], _mm512_shuffle_f32x4(low01, low23, 0xdd));
-        _mm512_storeu_ps(out[e + 12 + j], _mm512_shuffle_f32x4(high01, high23, 0xdd));
+        _mm512_storeu_ps(out + 16 * j, _mm512_shuffle_f32x4(low01, low23, 0x88));
+        _mm512_storeu_ps(out + 16 * (4 + j), _mm512_shuffle_f32x4(high01, high23, 0x88));
+        _mm512_storeu_ps(out + 16 * (8 + j), _mm512_shuffle_f32x4(low01, low23, 0xdd));
+        _mm512_storeu_ps(out + 16 * (12 + j), _mm512_shuffle_f32x4(high01, high23, 0xdd));
     }
 }
 
@@ -41,13 +61,17 @@ static void widen(float *restrict out, const void *array, int64_t first, int32_t
         memcpy(out, (const float *)array + first, (size_t)count * sizeof(float));
     } else if (dtype == OPREG_BF16) {
         const uint16_t *in = (const uint16_t *)array + first;
+        for (; e + 16 <= count; e += 16) {
+            __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(in + e)));
+            store_v(out + e, _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16)));
+        }
         for (; e < count; e++) {
             out[e] = bf16_to_f32(in[e]);
         }
     } else if (dtype == OPREG_F16) {
         const uint16_t *in = (const uint16_t *)array + first;
-        for (; e + 8 <= count; e += 8) {
-            _mm256_storeu_ps(out + e, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(in + e))));
+        for (; e + 16 <= count; e += 16) {
+            store_v(out + e, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(in + e))));
         }
         for (; e < count; e++) {
             out[e] = f16_to_f32(in[e]);

@@ -4,8 +4,9 @@
  *
  * A vector lane is a key while scores are made and an element of the head while values are added,
  * so that the order of docs/numerics.md never crosses lanes.  Sixty-four positions, which are one
- * step of all eight strands, are loaded once for all heads of the task.  The loops over LANES are
- * plain C that the compiler turns into vectors.  The includer defines transpose16 and widen. */
+ * step of all eight strands, are loaded once for all heads of the task.  The includer defines VF, a
+ * vector of LANES floats, load_v, store_v, set_v, add_v, mul_v, fma_v, transpose16 and widen.  The
+ * loops over 64 keys are plain C that the compiler turns into vectors. */
 
 #define LANES     16
 #define STEP_KEYS (CANONICAL_STEP * CANONICAL_STRANDS)
@@ -13,16 +14,21 @@
 #define MAX_DIM   ATTENTION_LANES_MAX_DIM
 
 typedef struct lanes_step {
-    float k[STEP_KEYS / LANES][MAX_DIM][LANES]; /* of 16 keys, by element */
-    float v[STEP_KEYS][MAX_DIM];
+    float k[STEP_KEYS * MAX_DIM]; /* element e of key 16t + l at (t * d + e) * 16 + l */
+    float v[STEP_KEYS * MAX_DIM]; /* of key i at i * d, d the head_dim in whole vectors */
     float scores[STEP_KEYS], p[STEP_KEYS];
     int64_t values[STEP_KEYS]; /* of the first element of a key's v; -1 where the key is masked */
     int live[STEP_KEYS];
 } lanes_step;
 
+/* The last vector of a row is whole: what is past head_dim is dropped. */
+static inline int32_t whole_vectors(int32_t d) {
+    return (d + LANES - 1) / LANES * LANES;
+}
+
 /* Rows of K of sixteen keys as columns.  Masked keys are zero, which no result sees. */
 static void load_keys(const attention_query *query, const int64_t *keys, const float *fp8,
-                      float (*out)[LANES]) {
+                      float *out) {
     float rows[LANES][MAX_DIM];
     const opreg_paged_attn_decode *p = query->problem;
     int32_t d = p->head_dim;
@@ -34,7 +40,16 @@ static void load_keys(const attention_query *query, const int64_t *keys, const f
         }
     }
     for (int32_t e = 0; e < d; e += LANES) {
-        transpose16(rows, e, out);
+        transpose16(rows, e, out + e * LANES);
+    }
+}
+
+/* Rows of a page are far apart: they are asked for before they are needed. */
+static inline void fetch_row(const void *cache, int64_t first, const opreg_paged_attn_decode *p) {
+    int64_t size = p->kv_dtype == OPREG_F32 ? 4 : p->kv_dtype == OPREG_F8_E4M3 ? 1 : 2;
+    const char *row = (const char *)cache + first * size;
+    for (int64_t byte = 0; byte < p->head_dim * size; byte += 64) {
+        __builtin_prefetch(row + byte);
     }
 }
 
@@ -43,6 +58,7 @@ static int load_step(const attention_query *query, int64_t first, const float *f
                      lanes_step *step) {
     const opreg_paged_attn_decode *p = query->problem;
     int64_t keys[STEP_KEYS];
+    int32_t d = whole_vectors(p->head_dim);
     int count = 0;
     for (int i = 0; i < STEP_KEYS; i++) {
         int64_t page = attention_page(query, first + i), slot = (first + i) % p->block_size;
@@ -54,51 +70,60 @@ static int load_step(const attention_query *query, int64_t first, const float *f
                                    : page * p->v_block_stride + slot * p->v_slot_stride +
                                          query->kv_head * p->v_head_stride;
         count += page >= 0;
+        if (page >= 0) {
+            fetch_row(query->k, keys[i], p);
+        }
     }
     if (count == 0) {
         return 0;
     }
     for (int t = 0; t < STEP_KEYS / LANES; t++) {
-        load_keys(query, keys + t * LANES, fp8, step->k[t]);
+        for (int i = t * LANES; i < (t + 1) * LANES; i++) {
+            if (step->live[i]) {
+                fetch_row(query->v, step->values[i], p);
+            }
+        }
+        load_keys(query, keys + t * LANES, fp8, step->k + t * LANES * d);
     }
     for (int i = 0; i < STEP_KEYS; i++) {
         if (step->live[i]) {
-            widen(step->v[i], query->v, step->values[i], p->head_dim, p->kv_dtype, fp8);
+            widen(step->v + i * d, query->v, step->values[i], p->head_dim, p->kv_dtype, fp8);
         }
     }
     return count;
 }
 
 /* Accumulators 8g .. 8g + 7 of sixteen keys, added up neighbours first. */
-static inline void dot_eight(const float *q, float (*k)[LANES], int32_t d, int32_t run, int32_t g,
-                             float *restrict out) {
-    float a[8][LANES];
+static inline VF dot_eight(const float *q, const float *k, int32_t d, int32_t run, int32_t g) {
+    VF a[8];
     for (int i = 0; i < 8; i++) {
-        int32_t e = (8 * g + i) * run, end = e + run < d ? e + run : d;
-        float sum[LANES] = {0};
-        for (; e < end; e++) {
-            for (int l = 0; l < LANES; l++) {
-                sum[l] = fmaf(q[e], k[e][l], sum[l]);
+        a[i] = set_v(0.0f);
+    }
+    if (8 * (g + 1) * run <= d) { /* eight chains at once */
+        const float *from = q + 8 * g * run, *column = k + 8 * g * run * LANES;
+        for (int32_t j = 0; j < run; j++) {
+            for (int i = 0; i < 8; i++) {
+                a[i] =
+                    fma_v(set_v(from[i * run + j]), load_v(column + (i * run + j) * LANES), a[i]);
             }
         }
-        memcpy(a[i], sum, sizeof sum);
+    } else {
+        for (int i = 0; i < 8; i++) {
+            for (int32_t e = (8 * g + i) * run; e < d && e < (8 * g + i + 1) * run; e++) {
+                a[i] = fma_v(set_v(q[e]), load_v(k + e * LANES), a[i]);
+            }
+        }
     }
-    for (int l = 0; l < LANES; l++) {
-        out[l] = ((a[0][l] + a[1][l]) + (a[2][l] + a[3][l])) +
-                 ((a[4][l] + a[5][l]) + (a[6][l] + a[7][l]));
-    }
+    return add_v(add_v(add_v(a[0], a[1]), add_v(a[2], a[3])),
+                 add_v(add_v(a[4], a[5]), add_v(a[6], a[7])));
 }
 
-static void score_keys(const attention_query *query, float (*k)[LANES], float *restrict scores) {
+static void score_keys(const attention_query *query, const float *k, float *restrict scores) {
     const opreg_paged_attn_decode *p = query->problem;
-    int32_t run = (p->head_dim + 31) / 32;
-    float g[4][LANES];
-    for (int32_t i = 0; i < 4; i++) {
-        dot_eight(query->q, k, p->head_dim, run, i, g[i]);
-    }
-    for (int l = 0; l < LANES; l++) {
-        scores[l] = (((g[0][l] + g[1][l]) + (g[2][l] + g[3][l])) * query->k_scale) * p->scale;
-    }
+    int32_t d = p->head_dim, run = (d + 31) / 32;
+    VF low = add_v(dot_eight(query->q, k, d, run, 0), dot_eight(query->q, k, d, run, 1));
+    VF high = add_v(dot_eight(query->q, k, d, run, 2), dot_eight(query->q, k, d, run, 3));
+    store_v(scores, mul_v(mul_v(add_v(low, high), set_v(query->k_scale)), set_v(p->scale)));
     if (p->softcap != 0.0f) {
         for (int l = 0; l < LANES; l++) {
             scores[l] = p->softcap * canonical_tanh(scores[l] / p->softcap);
@@ -139,23 +164,34 @@ static void raise_maxima(const lanes_step *step, attention_part *strands, int32_
     }
 }
 
-/* 32 elements of a strand stay in registers over its eight keys. */
-static void add_values(const lanes_step *step, int r, attention_part *part, int32_t d) {
-    for (int32_t first = 0; first < d; first += 32) {
-        int32_t count = d - first < 32 ? d - first : 32;
-        float o[32];
-        memcpy(o, part->o + first, (size_t)count * sizeof(float));
-        for (int i = r; i < STEP_KEYS; i += CANONICAL_STRANDS) {
-            const float *v = step->v[i] + first;
-            float p = step->p[i];
-            if (!step->live[i]) {
-                continue;
-            }
-            for (int e = 0; e < 32; e++) { /* past count: memory of the step, dropped */
-                o[e] = fmaf(p, v[e], o[e]);
+/* Some vectors of a strand, at most four, stay in registers over its eight keys. */
+static inline __attribute__((always_inline)) void add_vectors(const lanes_step *step, int r,
+                                                              float *to, const float *v, int32_t d,
+                                                              const int vectors) {
+    VF o[4];
+    for (int e = 0; e < vectors; e++) {
+        o[e] = load_v(to + e * LANES);
+    }
+    for (int i = r; i < STEP_KEYS; i += CANONICAL_STRANDS) {
+        if (step->live[i]) {
+            VF p = set_v(step->p[i]);
+            for (int e = 0; e < vectors; e++) {
+                o[e] = fma_v(p, load_v(v + i * d + e * LANES), o[e]);
             }
         }
-        memcpy(part->o + first, o, (size_t)count * sizeof(float));
+    }
+    for (int e = 0; e < vectors; e++) {
+        store_v(to + e * LANES, o[e]);
+    }
+}
+
+static void add_values(const lanes_step *step, int r, attention_part *part, int32_t head_dim) {
+    int32_t d = whole_vectors(head_dim), first = 0;
+    for (; first + 4 * LANES <= d; first += 4 * LANES) {
+        add_vectors(step, r, part->o + first, step->v + first, d, 4);
+    }
+    for (; first < d; first += LANES) {
+        add_vectors(step, r, part->o + first, step->v + first, d, 1);
     }
 }
 
@@ -163,7 +199,7 @@ static void attend_step(const attention_query *query, lanes_step *step, attentio
     int32_t d = query->problem->head_dim;
     float maxima[STEP_KEYS];
     for (int t = 0; t < STEP_KEYS / LANES; t++) {
-        score_keys(query, step->k[t], step->scores + t * LANES);
+        score_keys(query, step->k + t * LANES * whole_vectors(d), step->scores + t * LANES);
     }
     raise_maxima(step, strands, d);
     for (int i = 0; i < STEP_KEYS; i++) {

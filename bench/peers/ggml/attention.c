@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * attention.c - paged_attn_decode against ggml_flash_attn_ext, f16 caches.  ggml's cache is one
- * contiguous piece a head, opreg's has pages of 16 positions in shuffled order. */
+ * attention.c - paged_attn_decode against ggml_flash_attn_ext, f16 caches.  In both a position's
+ * heads stand together, as llama.cpp keeps them; opreg's positions are in shuffled pages of 16. */
 #include "peer.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ static void compare(opreg_registry *reg, const options *o, const shape *s) {
             for (int32_t head = 0; head < s->kv_heads; head++) {
                 for (int32_t e = 0; e < s->dim; e++) {
                     ggml_fp16_t value = ggml_fp32_to_fp16(gaussian());
-                    contiguous[c][((int64_t)head * s->context + position) * s->dim + e] = value;
+                    contiguous[c][position * row + (int64_t)head * s->dim + e] = value;
                     paged[c][((int64_t)table[position / PAGE] * PAGE + position % PAGE) * row +
                              (int64_t)head * s->dim + e] = value;
                 }
@@ -87,9 +87,11 @@ static void compare(opreg_registry *reg, const options *o, const shape *s) {
     ggml_backend_cpu_set_n_threads(ggml.backend, o->threads);
     tq = ggml_new_tensor_3d(tensors, GGML_TYPE_F32, s->dim, 1, s->q_heads);
     for (int c = 0; c < 2; c++) {
-        t[c] = ggml_new_tensor_3d(tensors, GGML_TYPE_F16, s->dim, s->context, s->kv_heads);
+        t[c] = ggml_new_tensor_3d(tensors, GGML_TYPE_F16, s->dim, s->kv_heads, s->context);
     }
-    ggml.out = ggml_flash_attn_ext(tensors, tq, t[0], t[1], NULL, scale, 0.0f, 0.0f);
+    ggml.out =
+        ggml_flash_attn_ext(tensors, tq, ggml_permute(tensors, t[0], 0, 2, 1, 3),
+                            ggml_permute(tensors, t[1], 0, 2, 1, 3), NULL, scale, 0.0f, 0.0f);
     ggml.graph = ggml_new_graph_custom(tensors, 8, false);
     ggml_build_forward_expand(ggml.graph, ggml.out);
     buffer = ggml_backend_alloc_ctx_tensors(tensors, ggml.backend);
