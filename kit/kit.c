@@ -160,6 +160,17 @@ static void send_cells(kit *k) {
     }
 }
 
+/* E_ARG with a text for opreg_last_error, by way of a device's host. */
+static opreg_status refuse(const kit *k, const char *what, const char *name, const char *else_what) {
+    const opreg_device_io *io;
+    const opreg_host *host;
+    if (k->num_devices > 0 &&
+        opreg_device_io_get(k->reg, &k->devices[0], &io, &host) == OPREG_OK) {
+        host->error(host->ctx, "no %s %s%s", what, name, else_what);
+    }
+    return OPREG_E_ARG;
+}
+
 /* ---- what is there --------------------------------------------------------------------------------- */
 
 #define LIST(k, listing, field, count)                                                             \
@@ -512,6 +523,15 @@ static void check_declared(kit *k) {
     }
 }
 
+static int has_wanted(const kit *k) {
+    for (size_t i = 0; i < k->num_kernels; i++) {
+        if (is_wanted(k, &k->kernels[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static opreg_status load_options(kit *k, const opreg_kit_options *options) {
     if (options != NULL) {
         if (options->struct_size < sizeof options->struct_size) {
@@ -521,18 +541,19 @@ static opreg_status load_options(kit *k, const opreg_kit_options *options) {
                options->struct_size < sizeof k->options ? options->struct_size : sizeof k->options);
     }
     k->report.seed = k->options.seed != 0 ? k->options.seed : DEFAULT_SEED;
-    if (k->options.op != NULL && opreg_op_by_name(k->options.op) == 0) {
-        return OPREG_E_ARG;
-    }
     return OPREG_OK;
 }
 
 static opreg_status take_stock(kit *k) {
     LIST(k, opreg_plugins, plugins, num_plugins);
+    LIST(k, opreg_devices, devices, num_devices);
+    if (k->options.op != NULL && opreg_op_by_name(k->options.op) == 0) {
+        return refuse(k, "operator", k->options.op, ": see opreg_op_name");
+    }
     if (k->options.plugin != NULL) {
         const opreg_plugin_row *row = find_plugin(k, k->options.plugin);
         if (row == NULL) {
-            return OPREG_E_ARG;
+            return refuse(k, "plugin", k->options.plugin, ": it is neither installed nor added");
         }
         if (row->state == OPREG_PLUGIN_OFF) {
             opreg_status status = opreg_enable(k->reg, k->options.plugin, "on");
@@ -540,11 +561,12 @@ static opreg_status take_stock(kit *k) {
                 return status;
             }
             free(k->plugins);
+            free(k->devices);
             LIST(k, opreg_plugins, plugins, num_plugins);
+            LIST(k, opreg_devices, devices, num_devices);
         }
     }
     LIST(k, opreg_kernels, kernels, num_kernels);
-    LIST(k, opreg_devices, devices, num_devices);
     k->places = calloc(k->num_devices + 1, sizeof *k->places);
     if (k->places == NULL) {
         return OPREG_E_NOMEM;
@@ -573,8 +595,8 @@ opreg_status opreg_kit_run(opreg_registry *reg, const opreg_kit_options *options
     status = status == OPREG_OK ? take_stock(&k) : status;
     status = status == OPREG_OK ? find_reference(&k) : status;
     status = status == OPREG_OK ? find_variants(&k) : status;
-    if (status == OPREG_OK && k.options.kernel != NULL && k.num_variants == 0) {
-        status = OPREG_E_ARG;
+    if (status == OPREG_OK && k.options.kernel != NULL && !has_wanted(&k)) {
+        status = refuse(&k, "variant", k.options.kernel, " in the plugins that are open");
     }
     if (status == OPREG_OK) {
         skip_absent(&k);

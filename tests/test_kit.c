@@ -152,9 +152,12 @@ static void unknown_names_are_refused(void **state) {
     opreg_kit_report report = {.struct_size = sizeof report};
     opreg_kit_options options = {.struct_size = sizeof options, .plugin = "nobody"};
     assert_int_equal(opreg_kit_run(*state, &options, &report), OPREG_E_ARG);
+    assert_string_equal(opreg_last_error(),
+                        "no plugin nobody: it is neither installed nor added");
     options.plugin = "cpu";
     options.kernel = "nothing";
     assert_int_equal(opreg_kit_run(*state, &options, &report), OPREG_E_ARG);
+    assert_string_equal(opreg_last_error(), "no variant nothing in the plugins that are open");
     options.kernel = NULL;
     options.op = "no_such_op";
     assert_int_equal(opreg_kit_run(*state, &options, &report), OPREG_E_ARG);
