@@ -5,6 +5,7 @@
 
 #include "options.h"
 
-extern const command command_list, command_explain, command_verify, command_bench, command_test;
+extern const command command_list, command_explain, command_verify, command_bench, command_test,
+    command_new_plugin;
 
 #endif /* OPREG_TOOLS_COMMANDS_H */
