@@ -230,7 +230,8 @@ static double dot64(const rig_case *c, int which, int64_t expert, int64_t n, con
                     int64_t first, uint32_t dtype) {
     const opreg_weight_view *v = &c->view[which];
     const format_info *f = format_by_id(v->format);
-    const uint8_t *row = weight_row(v, expert, n);
+    const uint8_t *row =
+        (const uint8_t *)v->data + expert * v->expert_stride + n * v->row_bytes;
     double sum = 0;
     for (int64_t k = 0; k < v->k; k++) {
         sum += (double)f->value(row + k / f->values * f->bytes, (int)(k % f->values),
