@@ -16,7 +16,7 @@ const int64_t n_edges[18] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 6
 uint32_t cases_count(opreg_op op, uint32_t format, uint32_t flags) {
     /* by operator: the sample, the whole, a few */
     static const uint32_t counts[OPREG_OP_COUNT + 1][3] = {
-        {0, 0, 0},      {36, 400, 12}, {28, 400, 12}, {132, 800, 40}, {14, 160, 6},
+        {0, 0, 0},      {36, 400, 12}, {32, 400, 12}, {132, 800, 40}, {14, 160, 6},
         {14, 160, 6},   {10, 120, 6},  {40, 400, 12}, {5, 60, 3},     {160, 2000, 40},
     };
     uint32_t column = flags & OPREG_KIT_FULL ? 1 : flags & OPREG_KIT_QUICK ? 2 : 0;

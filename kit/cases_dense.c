@@ -42,6 +42,9 @@ int case_make_quantize(const case_key *key, job *out) {
 static void matmul_shape(const case_key *key, const format_info *info, opreg_matmul_bt_quant *p) {
     int64_t step = weight_k_step(key->format), most;
     int is_long = key->index % 4 == 3;
+    int64_t blocks = key->index == 3   ? 1025 /* these two for every format */
+                     : key->index == 7 ? 129
+                                       : PICK(key, "long k", k_edges);
     case_key among = *key; /* the long ones have few rows: the others go through all of M */
     among.index -= key->index > 0 ? (key->index + 1) / 4 + 1 : 0;
     p->m = PICK(&among, "m", m_edges);
@@ -49,7 +52,7 @@ static void matmul_shape(const case_key *key, const format_info *info, opreg_mat
     if (info->values == 1) {
         p->k = is_long ? PICK(key, "long k", k_any_long) : PICK(key, "k", k_any);
     } else {
-        p->k = step * (is_long ? PICK(key, "long k", k_edges) : PICK(key, "k", k_small));
+        p->k = step * (is_long ? blocks : PICK(key, "k", k_small));
     }
     if (key->index == 0) {
         p->m = 17;

@@ -22,12 +22,6 @@ int problem_set_layout(job *of, uint32_t layout) {
     }
 }
 
-static uint32_t layout_of(const job *of) {
-    return of->op == OPREG_OP_MATMUL_BT_QUANT ? of->problem.matmul.layout
-           : of->op == OPREG_OP_MOE_FFN       ? of->problem.ffn.layout
-                                              : of->problem.moe.layout;
-}
-
 /* One run from nothing: place, run, read back. */
 static int run_once(const reference *ref, const variant *v, const opreg_plan *plan, const job *of,
                     surroundings around, uint8_t *const outputs[JOB_BUFS], finding *f) {
@@ -73,7 +67,7 @@ opreg_status reference_run(const reference *ref, job *of, finding *f) {
     return OPREG_OK;
 }
 
-static void reference_outputs(const job *of, uint8_t *outputs[JOB_BUFS]) {
+void reference_outputs(const job *of, uint8_t *outputs[JOB_BUFS]) {
     for (uint32_t i = 0; i < JOB_BUFS; i++) {
         outputs[i] = of->bufs[i].role == JOB_OUTPUT ? of->bufs[i].data : NULL;
     }
@@ -176,83 +170,6 @@ static void check_width(const reference *ref, const variant *v, const job *of, i
     opreg_plan_destroy(plan);
 }
 
-static opreg_status capture(session *s, void **graph) {
-    const place *w = s->where;
-    opreg_status run, status = w->io->capture_begin(w->host, &w->device, w->stream);
-    if (status != OPREG_OK) {
-        return status;
-    }
-    run = session_run(s);
-    status = w->io->capture_end(w->host, &w->device, w->stream, graph);
-    return run != OPREG_OK ? run : status;
-}
-
-/* Capture once, launch on this job's data, then on other data in the same buffers. */
-static void check_graph(const reference *ref, const variant *v, const opreg_plan *plan,
-                        const case_key *key, const job *of, finding *f) {
-    const opreg_device_io *io = v->where->io;
-    static const surroundings around = {0, 0, 0, 0, 1, 0, 1};
-    case_key other_key = *key;
-    uint8_t *got[JOB_BUFS], *want[JOB_BUFS];
-    const job *jobs[2] = {of, NULL};
-    job other;
-    session s;
-    void *graph = NULL;
-    opreg_status status;
-    if (io->capture_begin == NULL || of->bufs[0].bytes == 0) {
-        return;
-    }
-    other_key.salt = 1;
-    if (!case_make(&other_key, &other)) {
-        return;
-    }
-    jobs[1] = &other;
-    opreg_status known = reference_run(ref, &other, f);
-    other.prepare = of->prepare;
-    (void)problem_set_layout(&other, layout_of(of));
-    if (known != OPREG_OK ||
-        memcmp(&other.problem, &of->problem, sizeof of->problem) != 0) {
-        job_clear(&other);
-        return; /* the other data asks for another problem */
-    }
-    if (outputs_alloc(of, got)) {
-        if (session_open(ref->reg, v->where, plan, of, around, &s, f)) {
-            status = capture(&s, &graph);
-            for (int i = 0; status == OPREG_OK && i < 2 && f->check == NULL; i++) {
-                char detail[320];
-                if (i == 1 && !session_rewrite(&s, jobs[1], f)) {
-                    break;
-                }
-                status = io->graph_launch(v->where->host, &v->where->device, graph,
-                                          v->where->stream);
-                reference_outputs(jobs[i], want);
-                if (status == OPREG_OK && session_read(&s, got, f) &&
-                    v->row.level == OPREG_LEVEL_CANONICAL &&
-                    !outputs_equal(jobs[i], got, want, detail)) {
-                    finding_set(f, "graph", "%s: %.240s",
-                                i == 0 ? "the captured run against the reference"
-                                       : "the captured run with new data",
-                                detail);
-                }
-                if (status == OPREG_OK && f->check == NULL &&
-                    v->row.level != OPREG_LEVEL_CANONICAL) {
-                    oracle_check(jobs[i], (opreg_level)v->row.level, got, f);
-                }
-            }
-            if (status != OPREG_OK) {
-                finding_set(f, "graph", "claims graph-safe, but: %s: %s", opreg_status_name(status),
-                            opreg_last_error());
-            }
-            if (graph != NULL) {
-                io->graph_destroy(v->where->host, &v->where->device, graph);
-            }
-            session_close(&s);
-        }
-        outputs_free(got);
-    }
-    job_clear(&other);
-}
-
 static void compare_runs(const reference *ref, const variant *v, const opreg_plan *plan,
                          const case_key *key, const job *of,
                          uint8_t *const a[JOB_BUFS], uint8_t *const b[JOB_BUFS], finding *f) {
@@ -283,6 +200,9 @@ static void compare_runs(const reference *ref, const variant *v, const opreg_pla
     }
     if (f->check == NULL && (v->row.kernel_flags & OPREG_KF_GRAPH_SAFE) && key->index % 2 == 0) {
         check_graph(ref, v, plan, key, of, f);
+    }
+    if (f->check == NULL && key->index % 4 == 1) {
+        check_threads(ref, v, plan, key, of, f);
     }
 }
 

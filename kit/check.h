@@ -35,4 +35,17 @@ check_result check_case(const reference *ref, const variant *v, const case_key *
 /* 1 when the operator takes weights, whose layout (of all of them) is then set in the problem. */
 int problem_set_layout(job *of, uint32_t layout);
 
+/* ---- its parts ---------------------------------------------------------------------------------- */
+
+/* What the reference wrote for the job, by buffer. */
+void reference_outputs(const job *of, uint8_t *outputs[JOB_BUFS]);
+
+/* Capture once, launch on this job's data, then on other data in the same buffers. */
+void check_graph(const reference *ref, const variant *v, const opreg_plan *plan,
+                 const case_key *key, const job *of, finding *f);
+
+/* One plan, two jobs at once: two threads on the host, two streams elsewhere. */
+void check_threads(const reference *ref, const variant *v, const opreg_plan *plan,
+                   const case_key *key, const job *of, finding *f);
+
 #endif /* OPREG_KIT_CHECK_H */

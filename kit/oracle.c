@@ -205,8 +205,12 @@ void oracle_matmul(const job *of, opreg_level level, uint8_t *const outputs[JOB_
     int pair = p->glu != OPREG_GLU_NONE;
     dots d[2];
     dot_x x;
-    int64_t *rows = calloc((size_t)p->m + 1, sizeof *rows);
-    int64_t *experts = calloc((size_t)p->m + 1, sizeof *experts);
+    int64_t *rows, *experts;
+    if (p->m == 0 || p->n == 0) {
+        return; /* x may be absent then */
+    }
+    rows = calloc((size_t)p->m, sizeof *rows);
+    experts = calloc((size_t)p->m, sizeof *experts);
     memset(d, 0, sizeof d);
     if (rows != NULL && experts != NULL && matmul_x(of, &x)) {
         for (int64_t m = 0; m < p->m; m++) {

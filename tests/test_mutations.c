@@ -103,6 +103,7 @@ static const char *const expected[][2] = {
     {"stale_row_when_empty", "unwritten"},
     {"other_order", "bits"},
     {"trusts_the_counts", "guard"},
+    {"shares_its_scratch", "threads"},
 };
 
 /* 1 when the checks that failed name what the mistake is about. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * mutations.c - the plugin of wrong kernels: the CPU reference, with what goes in or comes out
  * changed.  Host memory only, so results can be edited in place. */
+#define _POSIX_C_SOURCE 200809L
 #include "mutations.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -375,6 +377,29 @@ RUN(ignores_planes_sums) {
         e.bufs[OPREG_MATMUL_X_SUMS].ptr = spare(call);
     }
     return FAITHFUL(MATMUL_BT_QUANT, &p, &e.call);
+}
+
+/* The result goes by way of a place that every run of the process uses. */
+RUN(shares_its_scratch) {
+    static _Atomic uint32_t shared[4096];
+    MATMUL(p);
+    opreg_status status = FAITHFUL(MATMUL_BT_QUANT, &p, call);
+    uint8_t *y = call->bufs[OPREG_MATMUL_Y].ptr;
+    (void)state;
+    if (p.y_dtype != OPREG_F32) {
+        return status;
+    }
+    for (int64_t i = 0; i < p.m * p.n && i < 4096; i++) {
+        uint32_t bits;
+        memcpy(&bits, y + (uint64_t)(i / p.n * p.y_stride + i % p.n) * 4, 4);
+        shared[i] = bits;
+    }
+    sched_yield();
+    for (int64_t i = 0; i < p.m * p.n && i < 4096; i++) {
+        uint32_t bits = shared[i];
+        memcpy(y + (uint64_t)(i / p.n * p.y_stride + i % p.n) * 4, &bits, 4);
+    }
+    return status;
 }
 
 #include "mutations_moe.inc"
