@@ -103,7 +103,7 @@ class List(CommandTest):
                 self.assertEqual(r["enabled"], r["baseline"])  # nothing else is on by default
 
     def test_a_level_in_the_environment_switches_variants_on(self):
-        rows = self.objects(run("list", "--json", flags={"OPREG_CPU": "fast"}))
+        rows = self.objects(run("list", "--json", "--plugin", "cpu", flags={"OPREG_CPU": "fast"}))
         self.assertTrue(all(r["enabled"] for r in rows if r["kind"] == "variant"))
 
     def test_env_lists_each_flag_with_value_and_source(self):

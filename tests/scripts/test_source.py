@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -13,11 +14,12 @@ CODE = (".c", ".h", ".inc", ".cu", ".cuh", ".py", ".cmake", "CMakeLists.txt")
 
 def tracked_files():
     """Files under version control; outside a checkout all that is not below build."""
-    done = subprocess.run(["git", "-C", str(SOURCE), "ls-files", "-z"], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True, check=False)
-    if done.returncode == 0 and done.stdout:
-        names = done.stdout.rstrip("\0").split("\0")
-    else:
+    names = []
+    if shutil.which("git"):
+        done = subprocess.run(["git", "-C", str(SOURCE), "ls-files", "-z"], text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        names = done.stdout.rstrip("\0").split("\0") if done.returncode == 0 else []
+    if not any(names):
         names = [str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*")
                  if not path.relative_to(SOURCE).parts[0].startswith(("build", ".git"))]
     return [name for name in names if (SOURCE / name).is_file()]
