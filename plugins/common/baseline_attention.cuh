@@ -72,6 +72,7 @@ DEVICE void strand(const attention_args &a, const visible_keys &keys, int32_t kv
         float m = p->any ? p->m : float_of(0xff800000u);
         int64_t value_at[CANONICAL_STEP];
         bool seen[CANONICAL_STEP], some = false;
+#pragma unroll
         for (int32_t j = 0; j < CANONICAL_STEP; j++) {
             int64_t position = (int64_t)segment * CANONICAL_SEGMENT + 64 * step + 8 * j +
                                wave_index();
@@ -109,6 +110,7 @@ DEVICE void strand(const attention_args &a, const visible_keys &keys, int32_t kv
         }
         p->any = 1;
         p->m = m;
+#pragma unroll
         for (int32_t j = 0; j < CANONICAL_STEP; j++) {
             float weight;
             if (!seen[j]) {

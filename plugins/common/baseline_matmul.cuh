@@ -16,6 +16,11 @@
 #define DEVICE_MEMBER static __attribute__((device)) inline __attribute__((always_inline))
 #endif
 
+/* 0 where the plugin offers no prepared layout. */
+#ifndef BASELINE_PREPARED
+#define BASELINE_PREPARED 1
+#endif
+
 /* First byte of the block that holds unit u, and the unit's index in it. */
 template <class F> DEVICE const uint8_t *stored_unit(const uint8_t *row, int64_t u, int *part) {
     if (F::values > F::unit) {
@@ -36,7 +41,7 @@ struct weight_row {
 template <class F>
 DEVICE const uint8_t *unit_block(const matmul_args &a, const weight_row &w, int64_t u, int *part,
                                  uint8_t *copy) {
-    if (F::values == 1 || a.prepared == 0u) {
+    if (F::values == 1 || !BASELINE_PREPARED || a.prepared == 0u) {
         return stored_unit<F>(w.tile, u, part);
     }
     {
@@ -149,7 +154,7 @@ DEVICE weight_row weight_at(const matmul_args &a, int which, int64_t expert, int
     weight_row w;
     const uint8_t *base = a.data[which] + expert * a.expert_stride[which];
     w.row = (uint32_t)(n & 31);
-    w.tile = a.prepared ? base + (n >> 5) * 32 * a.row_bytes : base + n * a.row_bytes;
+    w.tile = BASELINE_PREPARED && a.prepared ? base + (n >> 5) * 32 * a.row_bytes : base + n * a.row_bytes;
     return w;
 }
 

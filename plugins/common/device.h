@@ -50,11 +50,28 @@ DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
 #else
 DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) { return __dp4a((int)a, (int)b, c); }
 #endif
+/* Bytes of b:a, picked by the low three bits of each byte of selector: 0..3 of a, 4..7 of b. */
+DEVICE uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+    uint32_t pairs = selector | selector >> 4;
+    return __byte_perm(a, b, (pairs & 0x77u) | (pairs >> 8 & 0x7700u));
+}
+/* Little-endian words at any address of global memory. */
+template <int words> DEVICE void load_words(const uint8_t *p, uint32_t *w) {
+    for (int i = 0; i < words; i++) {
+        w[i] = (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 | (uint32_t)p[4 * i + 2] << 16 |
+               (uint32_t)p[4 * i + 3] << 24;
+    }
+}
+DEVICE uint32_t load_half(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+DEVICE uint32_t load_byte(const uint8_t *p) { return p[0]; }
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) { return atomicAdd(p, value); }
 DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) { return atomicMin(p, value); }
 #else
 #define KERNEL extern "C" __attribute__((global)) void
 #define DEVICE static __attribute__((device)) inline __attribute__((always_inline))
+#ifndef __shared__ /* HIP's header defines it; it is not needed here */
+#define __shared__ __attribute__((shared))
+#endif
 #define KERNEL_THREADS(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
 
 DEVICE uint32_t thread_index() { return __builtin_amdgcn_workitem_id_x(); }
@@ -74,9 +91,20 @@ DEVICE void block_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 DEVICE void wave_barrier() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront"); }
+/* One instruction for the constants below, which are data-parallel operands of the ALU. */
 DEVICE uint32_t wave_xor(uint32_t value, int mask) {
-    uint32_t lane = __builtin_amdgcn_mbcnt_lo(~0u, 0u);
-    return (uint32_t)__builtin_amdgcn_ds_bpermute((int)((lane ^ (uint32_t)mask) << 2), (int)value);
+    switch (mask) {
+    case 1: return __builtin_amdgcn_update_dpp(0u, value, 0x161, 15, 15, true);
+    case 2: return __builtin_amdgcn_update_dpp(0u, value, 0x162, 15, 15, true);
+    case 4: return __builtin_amdgcn_update_dpp(0u, value, 0x164, 15, 15, true);
+    case 8: return __builtin_amdgcn_update_dpp(0u, value, 0x168, 15, 15, true);
+    case 16:
+        return __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, false, false);
+    default: {
+        uint32_t lane = __builtin_amdgcn_mbcnt_lo(~0u, 0u) ^ (uint32_t)mask;
+        return (uint32_t)__builtin_amdgcn_ds_bpermute((int)(lane << 2), (int)value);
+    }
+    }
 }
 DEVICE int32_t wave_xor(int32_t value, int mask) { return (int32_t)wave_xor((uint32_t)value, mask); }
 DEVICE float wave_xor(float value, int mask) {
@@ -94,6 +122,27 @@ DEVICE float wave_read(float value, int lane) {
 DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
     return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, c, false);
 }
+DEVICE uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+    return __builtin_amdgcn_perm(b, a, selector);
+}
+#define GLOBAL_MEMORY __attribute__((address_space(1)))
+/* RDNA loads words at any byte address: 16 bytes are one instruction. */
+template <int words> DEVICE void load_words(const uint8_t *p, uint32_t *w) {
+    struct __attribute__((packed)) unaligned {
+        uint32_t w[words];
+    };
+    const GLOBAL_MEMORY unaligned *from = (const GLOBAL_MEMORY unaligned *)p;
+    for (int i = 0; i < words; i++) {
+        w[i] = from->w[i];
+    }
+}
+DEVICE uint32_t load_half(const uint8_t *p) {
+    struct __attribute__((packed)) unaligned {
+        uint16_t half;
+    };
+    return ((const GLOBAL_MEMORY unaligned *)p)->half;
+}
+DEVICE uint32_t load_byte(const uint8_t *p) { return *(const GLOBAL_MEMORY uint8_t *)p; }
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) {
     return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
 }

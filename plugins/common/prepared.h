@@ -21,7 +21,9 @@ typedef struct prepared_shape {
     uint16_t offset[PREPARED_FIELDS], length[PREPARED_FIELDS]; /* of each field in the stored block */
 } prepared_shape;
 
-#if defined(__CUDACC__) || defined(__HIP__)
+#if defined(__HIP__)
+#define PREPARED_FN static inline __attribute__((device, always_inline))
+#elif defined(__CUDACC__)
 #define PREPARED_FN static __device__ __forceinline__
 #else
 #define PREPARED_FN static inline

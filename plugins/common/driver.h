@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ * driver.h - what gpu.c and gpu_io.c need of a vendor's driver.  hip_driver.c implements it over
+ * libamdhip64; a plugin links one implementation.
+ *
+ * Functions that return int return the driver's own code, 0 for success; driver_describe names it.
+ * Pointers to modules, kernels, streams, events and graphs are the driver's handles. */
+#ifndef OPREG_PLUGINS_DRIVER_H
+#define OPREG_PLUGINS_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DRIVER_NAME_BYTES 64
+
+extern const uint32_t driver_kind;      /* OPREG_CUDA or OPREG_HIP, of the device rows             */
+extern const int driver_no_device;      /* the code for "no device"                                */
+extern const int driver_out_of_memory;  /* the code for it                                         */
+extern const int driver_unsupported;    /* what functions return that this library does not have   */
+
+/* Opens the driver's library and resolves its functions.  0, or -1 with the reason in text. */
+int driver_load(char *text, size_t text_bytes);
+
+/* "hipErrorInvalidValue (1): invalid argument". */
+void driver_describe(int error, char *text, size_t text_bytes);
+
+int driver_count(int *count);
+
+/* arch: "gfx1100", as code objects name it. */
+int driver_device(int ordinal, char arch[DRIVER_NAME_BYTES], char name[DRIVER_NAME_BYTES],
+                  uint32_t *units, uint64_t *memory_bytes);
+
+/* Makes a device current on this thread; previous is what driver_leave needs to undo it. */
+int driver_enter(int ordinal, int *previous);
+void driver_leave(int previous);
+
+int driver_module_load(void **module, const void *image);
+int driver_module_unload(void *module);
+int driver_kernel(void **kernel, void *module, const char *name);
+/* Registers, local bytes, shared bytes, most threads. */
+int driver_kernel_resources(void *kernel, int32_t out[4]);
+
+typedef struct driver_grid {
+    uint32_t x, y, z, threads, shared_bytes;
+} driver_grid;
+int driver_launch(void *kernel, const driver_grid *grid, const void *parameters, void *stream);
+
+int driver_alloc(void **out, size_t bytes);
+int driver_free(void *pointer);
+/* src may be reused when it returns. */
+int driver_to_device(void *dst, const void *src, size_t bytes, void *stream);
+/* The bytes are there when it returns. */
+int driver_to_host(void *dst, const void *src, size_t bytes, void *stream);
+int driver_copy(void *dst, const void *src, size_t bytes, void *stream);
+int driver_fill(void *dst, uint8_t byte, size_t bytes, void *stream);
+
+int driver_stream_create(void **stream);
+int driver_stream_destroy(void *stream);
+int driver_stream_sync(void *stream);
+int driver_capture_begin(void *stream);
+int driver_capture_end(void *stream, void **graph); /* an executable graph                          */
+int driver_graph_launch(void *graph, void *stream);
+int driver_graph_destroy(void *graph);
+int driver_event_create(void **event);
+int driver_event_destroy(void *event);
+int driver_event_record(void *event, void *stream);
+int driver_event_elapsed(void *from, void *to, double *us); /* waits for `to`                       */
+
+#endif /* OPREG_PLUGINS_DRIVER_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ * program.c - the embedded code objects and the kernels in them. */
+#include "program.h"
+
+/* images.S puts each code object behind a symbol; its size is in its own header. */
+#define IMAGE_SYMBOL(name) extern const unsigned char hip_##name[];
+IMAGE_SYMBOL(baseline_ops)
+IMAGE_SYMBOL(baseline_sums)
+IMAGE_SYMBOL(baseline_fold)
+
+static const gpu_image images[] = {
+    {"baseline_ops", hip_baseline_ops, 0},
+    {"baseline_sums", hip_baseline_sums, 0},
+    {"baseline_fold", hip_baseline_fold, 0},
+};
+
+#define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
+    {"base_" #name, BASELINE_IMAGE_##kind, 0},
+static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
+#include "formats/formats.inc"
+};
+#undef OPREG_FORMAT
+
+const gpu_program gfx1100_program = {
+    .arch = "gfx1100",
+    .images = images,
+    .num_images = sizeof images / sizeof images[0],
+    .symbols = symbols,
+    .num_symbols = sizeof symbols / sizeof symbols[0],
+};

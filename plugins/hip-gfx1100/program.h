@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT
+ * program.h - the code objects and kernels of this plugin, by index. */
+#ifndef OPREG_HIP_GFX1100_PROGRAM_H
+#define OPREG_HIP_GFX1100_PROGRAM_H
+
+#include "baseline.h"
+
+extern const gpu_program gfx1100_program;
+
+#endif /* OPREG_HIP_GFX1100_PROGRAM_H */
