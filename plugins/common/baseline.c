@@ -158,15 +158,21 @@ void matmul_args_weight(matmul_args *args, int which, const opreg_weight_view *v
     }
 }
 
+static uint32_t baseline_symbol(const gpu_format *format) { return format->symbol; }
+
+static const matmul_shape baseline_shape = {BASELINE_THREADS / 32, BASELINE_THREADS,
+                                            baseline_symbol};
+
 static opreg_status run_matmul(const opreg_host *host, const gpu_plan *plan,
-                               const gpu_format *format, const matmul_args *args, void *stream) {
-    gpu_launch launch = {0, 1, 1, 1, BASELINE_THREADS, 0, 0};
+                               const matmul_shape *shape, const gpu_format *format,
+                               const matmul_args *args, void *stream) {
+    gpu_launch launch = {0, 1, 1, 1, shape->threads, 0, 0};
     int64_t rows = args->route.header != NULL ? args->route.cap_groups : args->m;
     if (rows == 0 || args->n == 0) {
         return OPREG_OK;
     }
-    launch.symbol = format->symbol;
-    launch.grid_x = blocks_of(args->n, BASELINE_THREADS / 32);
+    launch.symbol = shape->symbol(format);
+    launch.grid_x = blocks_of(args->n, shape->outputs);
     launch.grid_y = rows_of(rows);
     return gpu_run(host, plan->device, &launch, args, stream);
 }
@@ -184,7 +190,8 @@ uint64_t base_matmul_workspace(const opreg_device *dev, const void *problem) {
     return planes_bytes(p->b_dtype, p->x_dtype, p->m, p->k);
 }
 
-opreg_status base_matmul_run(void *state, const void *problem, const opreg_call *call) {
+opreg_status matmul_run(void *state, const void *problem, const opreg_call *call,
+                        const matmul_shape *shape) {
     const opreg_matmul_bt_quant *p = problem;
     const gpu_plan *plan = state;
     const gpu_format *format = gpu_format_find(p->b_dtype);
@@ -217,7 +224,11 @@ opreg_status base_matmul_run(void *state, const void *problem, const opreg_call 
                                  planes_at(0, p->m, p->k, format->act_block), &args);
     }
     return status != OPREG_OK ? status
-                              : run_matmul(call->host, plan, format, &args, call->stream);
+                              : run_matmul(call->host, plan, shape, format, &args, call->stream);
+}
+
+opreg_status base_matmul_run(void *state, const void *problem, const opreg_call *call) {
+    return matmul_run(state, problem, call, &baseline_shape);
 }
 
 /* ---- grouped matrices -------------------------------------------------------------------------------- */
@@ -258,7 +269,7 @@ static uint64_t moe_workspace(const void *problem) {
 
 /* One grouped stage.  x, scales and sums of *args are set; planes is where x is quantized to. */
 static opreg_status run_stage(const opreg_call *call, const gpu_plan *plan,
-                              const opreg_moe_matmul *p, void *route,
+                              const matmul_shape *shape, const opreg_moe_matmul *p, void *route,
                               const opreg_weight_view *const *weights, uint64_t planes,
                               matmul_args *args) {
     const gpu_format *format = gpu_format_find(p->b_dtype);
@@ -291,15 +302,16 @@ static opreg_status run_stage(const opreg_call *call, const gpu_plan *plan,
                                  planes_at(planes, rows, p->k, format->act_block), args);
     }
     return status != OPREG_OK ? status
-                              : run_matmul(call->host, plan, format, args, call->stream);
+                              : run_matmul(call->host, plan, shape, format, args, call->stream);
 }
 
-static opreg_status moe_run(void *state, const void *problem, const opreg_call *call) {
+opreg_status moe_run(void *state, const void *problem, const opreg_call *call,
+                     const matmul_shape *shape) {
     matmul_args args = {.x = call->bufs[OPREG_MOE_X].ptr,
                         .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
                         .sums = call->bufs[OPREG_MOE_X_SUMS].ptr,
                         .y = call->bufs[OPREG_MOE_Y].ptr};
-    return run_stage(call, state, problem, call->bufs[OPREG_MOE_ROUTE_BUF].ptr, call->weights, 0,
+    return run_stage(call, state, shape, problem, call->bufs[OPREG_MOE_ROUTE_BUF].ptr, call->weights, 0,
                      &args);
 }
 
@@ -313,7 +325,7 @@ static opreg_status moe_run(void *state, const void *problem, const opreg_call *
         return moe_workspace(problem);                                                             \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return moe_run(state, problem, call);                                                      \
+        return moe_run(state, problem, call, &baseline_shape);                                     \
     }
 MOE_STAGE(base_moe_matmul)
 MOE_STAGE(base_moe_glu)
@@ -484,9 +496,9 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
     if (status != OPREG_OK) {
         return status;
     }
-    status = run_stage(call, state, &glu, route, call->weights, at.x, &glu_args);
+    status = run_stage(call, state, &baseline_shape, &glu, route, call->weights, at.x, &glu_args);
     if (status == OPREG_OK) {
-        status = run_stage(call, state, &down, route, call->weights + 2, at.h_planes, &down_args);
+        status = run_stage(call, state, &baseline_shape, &down, route, call->weights + 2, at.h_planes, &down_args);
     }
     return status != OPREG_OK ? status : run_combine(call->host, state, &combine, call->stream);
 }

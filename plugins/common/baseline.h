@@ -79,6 +79,17 @@ opreg_status launch_quantize(const opreg_call *call, const gpu_plan *plan, const
                              uint32_t x_dtype, int64_t m, int64_t k, int64_t x_stride,
                              uint32_t act_block, plane_offsets at, matmul_args *args);
 
+/* How a matrix kernel with matmul_args is launched: grid (n / outputs, rows of x or groups). */
+typedef struct matmul_shape {
+    uint32_t outputs, threads; /* of a block                                                       */
+    uint32_t (*symbol)(const gpu_format *format);
+} matmul_shape;
+/* Run a dense or a grouped problem: x is quantized into the workspace where the format asks for it. */
+opreg_status matmul_run(void *state, const void *problem, const opreg_call *call,
+                        const matmul_shape *shape);
+opreg_status moe_run(void *state, const void *problem, const opreg_call *call,
+                     const matmul_shape *shape);
+
 void attention_args_fill(attention_args *args, const opreg_paged_attn_decode *p,
                          const opreg_call *call);
 

@@ -28,6 +28,7 @@ DEVICE void merge_parts(attention_part *a, const attention_part *b) {
     m = canonical_merge(a->m, b->m, &fa, &fb);
     a->m = m;
     a->l = a->l * fa + b->l * fb;
+#pragma unroll
     for (int i = 0; i < ATTENTION_EACH; i++) {
         a->o[i] = a->o[i] * fa + b->o[i] * fb;
     }
@@ -40,6 +41,7 @@ DEVICE void store_part(float *slot, const attention_part &p) {
         slot[1] = p.l;
         slot[2] = p.any ? 1.0f : 0.0f;
     }
+#pragma unroll
     for (uint32_t i = 0; i < ATTENTION_EACH; i++) {
         slot[4 + i * WAVE + lane_index()] = p.o[i];
     }
@@ -49,6 +51,7 @@ DEVICE void load_part(const float *slot, attention_part *p) {
     p->m = slot[0];
     p->l = slot[1];
     p->any = slot[2] != 0.0f;
+#pragma unroll
     for (uint32_t i = 0; i < ATTENTION_EACH; i++) {
         p->o[i] = slot[4 + i * WAVE + lane_index()];
     }
@@ -56,93 +59,144 @@ DEVICE void load_part(const float *slot, attention_part *p) {
 
 #define ATTENTION_SLOT (4 + 32 * ATTENTION_EACH) /* floats                                        */
 
+/* Where a position's key and value begin; page -1 where it is masked. */
+struct key_place {
+    int32_t page;
+    int64_t k, v;
+};
+
+DEVICE key_place place_of_key(const attention_args &a, const visible_keys &keys, int32_t position,
+                              int32_t kv_head) {
+    key_place at = {-1, 0, 0};
+    if (position >= keys.begin && position < keys.end) {
+        at.page = page_of(a, keys, position);
+    }
+    if (at.page >= 0) {
+        int64_t slot = position % a.block_size;
+        at.k = at.page * a.k_block_stride + slot * a.k_slot_stride + kv_head * a.k_head_stride;
+        at.v = at.page * a.v_block_stride + slot * a.v_slot_stride + kv_head * a.v_head_stride;
+    }
+    return at;
+}
+
+/* This lane's elements of one head, widened; those past head_dim repeat the last one. */
+DEVICE void load_elements(const void *array, int64_t head, int32_t each, int32_t head_dim,
+                          uint32_t dtype, float *out) {
+    int32_t first = computed_here((int32_t)lane_index() * each), last = head_dim - 1;
+#define LOAD_EACH(type)                                                                            \
+    _Pragma("unroll") for (int32_t i = 0; i < ATTENTION_EACH; i++) {                               \
+        if (i < each) {                                                                            \
+            out[i] = canonical_load(array, head + (first + i < last ? first + i : last), type);    \
+        }                                                                                          \
+    }
+    if (dtype == OPREG_F32) {
+        LOAD_EACH(OPREG_F32)
+    } else if (dtype == OPREG_F16) {
+        LOAD_EACH(OPREG_F16)
+    } else if (dtype == OPREG_BF16) {
+        LOAD_EACH(OPREG_BF16)
+    } else {
+        LOAD_EACH(OPREG_F8_E4M3)
+    }
+#undef LOAD_EACH
+}
+
 /* One strand of one segment: four steps of eight keys. */
-DEVICE void strand(const attention_args &a, const visible_keys &keys, int32_t kv_head,
-                   const float *q, int32_t each, int32_t segment, attention_part *p) {
-    float k_scale = a.k_scale != 0 ? a.k_scale[kv_head] : 1.0f;
-    int32_t first_element = (int32_t)lane_index() * each;
+DEVICE void strand(const attention_args &args, const visible_keys &keys, int32_t kv_head,
+                   const float *q, int32_t segment, attention_part *p) {
     p->any = 0;
     p->m = 0.0f;
     p->l = 0.0f;
+#pragma unroll
     for (int i = 0; i < ATTENTION_EACH; i++) {
         p->o[i] = 0.0f;
     }
     for (int32_t step = 0; step < 4; step++) {
-        float score[CANONICAL_STEP], factor;
-        float m = p->any ? p->m : float_of(0xff800000u);
-        int64_t value_at[CANONICAL_STEP];
-        bool seen[CANONICAL_STEP], some = false;
-#pragma unroll
+        int32_t first = segment * CANONICAL_SEGMENT + 64 * step + (int32_t)wave_index();
+        float m = p->any ? p->m : float_of(0xff800000u), scores = 0.0f;
+        uint32_t seen = 0; /* bit j: key j counts; lane j holds its score                          */
         for (int32_t j = 0; j < CANONICAL_STEP; j++) {
-            int64_t position = (int64_t)segment * CANONICAL_SEGMENT + 64 * step + 8 * j +
-                               wave_index();
-            int32_t page = -1;
-            float dot = 0.0f;
-            if (position >= keys.begin && position < keys.end) {
-                page = page_of(a, keys, (int32_t)position);
-            }
-            seen[j] = page >= 0;
-            if (!seen[j]) {
+            const attention_args &a = parameters_again(args);
+            key_place at = place_of_key(a, keys, first + 8 * j, kv_head);
+            int32_t each = (a.head_dim + 31) / 32;
+            int32_t mine = computed_here(a.head_dim - (int32_t)lane_index() * each);
+            float k_scale = a.k_scale != 0 ? a.k_scale[kv_head] : 1.0f;
+            float dot = 0.0f, score, k[ATTENTION_EACH];
+            if (at.page < 0) {
                 continue;
             }
-            int64_t slot = position % a.block_size;
-            int64_t k_at = page * a.k_block_stride + slot * a.k_slot_stride +
-                           kv_head * a.k_head_stride;
-            value_at[j] = page * a.v_block_stride + slot * a.v_slot_stride +
-                          kv_head * a.v_head_stride;
-            for (int32_t i = 0; i < each && first_element + i < a.head_dim; i++) {
-                dot = CANONICAL_FMA(q[i],
-                                    canonical_load(a.k, k_at + first_element + i, a.kv_dtype), dot);
+            load_elements(a.k, at.k, each, a.head_dim, a.kv_dtype, k);
+#pragma unroll
+            for (int32_t i = 0; i < ATTENTION_EACH; i++) {
+                if (i < each) {
+                    float next = CANONICAL_FMA(q[i], k[i], dot);
+                    dot = i < mine ? next : dot;
+                }
             }
-            score[j] = canonical_score(wave_tree_near(dot), k_scale, a.scale, a.softcap);
-            m = score[j] > m ? score[j] : m; /* a NaN never is the maximum */
-            some = true;
+            score = canonical_score(wave_tree_near(dot), k_scale, a.scale, a.softcap);
+            m = score > m ? score : m; /* a NaN never is the maximum */
+            scores = lane_index() == (uint32_t)j ? score : scores;
+            seen |= 1u << j;
         }
-        if (!some) {
+        if (seen == 0u) {
             continue;
         }
         if (p->any) {
-            factor = canonical_exp(p->m - m);
+            float factor = canonical_exp(p->m - m);
             p->l = p->l * factor;
+#pragma unroll
             for (int i = 0; i < ATTENTION_EACH; i++) {
                 p->o[i] = p->o[i] * factor;
             }
         }
         p->any = 1;
         p->m = m;
-#pragma unroll
         for (int32_t j = 0; j < CANONICAL_STEP; j++) {
-            float weight;
-            if (!seen[j]) {
+            const attention_args &a = parameters_again(args);
+            int32_t each = (a.head_dim + 31) / 32;
+            key_place at;
+            float weight, v[ATTENTION_EACH];
+            if ((seen >> j & 1u) == 0u) {
                 continue;
             }
-            weight = canonical_exp(score[j] - m);
+            at = place_of_key(a, keys, first + 8 * j, kv_head);
+            weight = canonical_exp(wave_read(scores, j) - m);
             p->l = p->l + weight;
-            for (int32_t i = 0; i < each && first_element + i < a.head_dim; i++) {
-                float v = canonical_load(a.v, value_at[j] + first_element + i, a.kv_dtype);
-                p->o[i] = CANONICAL_FMA(weight, v, p->o[i]);
+            load_elements(a.v, at.v, each, a.head_dim, a.kv_dtype, v);
+#pragma unroll
+            for (int32_t i = 0; i < ATTENTION_EACH; i++) {
+                if (i < each) { /* what lies past head_dim is not stored */
+                    p->o[i] = CANONICAL_FMA(weight, v[i], p->o[i]);
+                }
             }
         }
     }
 }
 
 /* Joins the sink, divides and stores one head of one token. */
-DEVICE void finish_head(const attention_args &a, int32_t token, int32_t head, int32_t kv_head,
-                        int32_t each, attention_part *p) {
-    int32_t first_element = (int32_t)lane_index() * each;
+DEVICE void finish_head(const attention_args &args, int32_t token, int32_t head, int32_t kv_head,
+                        attention_part *p) {
+    const attention_args &a = parameters_again(args);
+    int32_t each = (a.head_dim + 31) / 32;
+    int32_t first_element = computed_here((int32_t)lane_index() * each);
     float v_scale = a.v_scale != 0 ? a.v_scale[kv_head] : 1.0f;
     if (p->any && a.sinks != 0) {
         attention_part sink;
         sink.m = a.sinks[head];
         sink.l = 1.0f;
         sink.any = 1;
+#pragma unroll
         for (int i = 0; i < ATTENTION_EACH; i++) {
             sink.o[i] = 0.0f;
         }
         merge_parts(p, &sink);
     }
-    for (int32_t i = 0; i < each && first_element + i < a.head_dim; i++) {
+#pragma unroll
+    for (int32_t i = 0; i < ATTENTION_EACH; i++) {
         float value = 0.0f;
+        if (i >= each || first_element + i >= a.head_dim) {
+            continue;
+        }
         if (p->any) {
             value = CANONICAL_DIV(p->o[i], p->l);
             value = a.v_scale != 0 ? value * v_scale : value;
@@ -158,28 +212,24 @@ DEVICE void finish_head(const attention_args &a, int32_t token, int32_t head, in
 }
 
 /* Grid: (q_heads, tokens).  Shared: 8 strand slots, then `levels` slots of the segment tree. */
-KERNEL KERNEL_THREADS(BASELINE_ATTENTION_THREADS) base_attention(const attention_args a) {
+KERNEL KERNEL_THREADS(BASELINE_ATTENTION_THREADS) base_attention(const attention_args args) {
     extern __shared__ float slots[];
     float *strands = slots, *stack = slots + CANONICAL_STRANDS * ATTENTION_SLOT;
-    int32_t head = (int32_t)block_x(), kv_head = head / (a.q_heads / a.kv_heads);
-    int32_t each = (a.head_dim + 31) / 32, wave = (int32_t)wave_index();
-    for (int32_t token = (int32_t)block_y(); token < a.tokens; token += (int32_t)grid_y()) {
+    int32_t head = (int32_t)block_x(), kv_head = head / (args.q_heads / args.kv_heads);
+    int32_t wave = (int32_t)wave_index();
+    for (int32_t token = (int32_t)block_y(); token < args.tokens; token += (int32_t)grid_y()) {
+        const attention_args &a = parameters_again(args);
         visible_keys keys = keys_of_token(a, token);
         attention_part mine, other;
         float q[ATTENTION_EACH];
-        for (int32_t i = 0; i < ATTENTION_EACH; i++) {
-            int32_t e = (int32_t)lane_index() * each + i;
-            q[i] = i < each && e < a.head_dim
-                       ? canonical_load(a.q, token * a.q_stride + (int64_t)head * a.head_dim + e,
-                                        a.q_dtype)
-                       : 0.0f;
-        }
+        load_elements(a.q, token * a.q_stride + (int64_t)head * a.head_dim,
+                      (a.head_dim + 31) / 32, a.head_dim, a.q_dtype, q);
         if (thread_index() < a.levels) {
             stack[thread_index() * ATTENTION_SLOT + 2] = 0.0f;
         }
         int32_t last = (keys.end + CANONICAL_SEGMENT - 1) / CANONICAL_SEGMENT;
         for (int32_t s = keys.begin / CANONICAL_SEGMENT; s < last; s++) {
-            strand(a, keys, kv_head, q, each, s, &mine);
+            strand(a, keys, kv_head, q, s, &mine);
             for (int32_t distance = 1; distance < CANONICAL_STRANDS; distance <<= 1) {
                 block_barrier();
                 if ((wave & (2 * distance - 1)) == distance) {
@@ -214,7 +264,7 @@ KERNEL KERNEL_THREADS(BASELINE_ATTENTION_THREADS) base_attention(const attention
                 merge_parts(&other, &mine);
                 mine = other;
             }
-            finish_head(a, token, head, kv_head, each, &mine);
+            finish_head(a, token, head, kv_head, &mine);
         }
         block_barrier();
     }

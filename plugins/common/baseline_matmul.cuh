@@ -83,6 +83,27 @@ DEVICE float dot_sums(const matmul_args &a, const weight_row &w, const activatio
     return sum;
 }
 
+/* `count` activations from element `at` on, widened. */
+template <int count>
+DEVICE void load_activations(const void *x, int64_t at, uint32_t dtype, float *out) {
+    if (dtype == OPREG_F32) {
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            out[i] = canonical_load(x, at + i, OPREG_F32);
+        }
+    } else if (dtype == OPREG_F16) {
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            out[i] = canonical_load(x, at + i, OPREG_F16);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            out[i] = canonical_load(x, at + i, OPREG_BF16);
+        }
+    }
+}
+
 template <class F>
 DEVICE float dot_fold(const matmul_args &a, const weight_row &w, const activation_row &x,
                       const opreg_side *side) {
@@ -90,16 +111,18 @@ DEVICE float dot_fold(const matmul_args &a, const weight_row &w, const activatio
     int64_t units = (a.k + F::unit - 1) / F::unit;
     uint8_t copy[F::values == 1 ? 1 : F::bytes];
     for (int64_t u = lane_index(); u < units; u += WAVE) {
-        int part, count = F::unit;
+        int part;
         float values[F::unit];
         const uint8_t *block = unit_block<F>(a, w, u, &part, copy);
-        if (a.k - u * F::unit < count) {
-            count = (int)(a.k - u * F::unit);
+        if (F::values == 1 && a.k - u * F::unit < F::unit) { /* the end of the row */
+            for (int i = 0; i < a.k - u * F::unit; i++) {
+                float one = canonical_load(x.x, u * F::unit + i, a.x_dtype);
+                sum = F::fold(block + i * F::bytes, 0, &one, 1, sum, side);
+            }
+            continue;
         }
-        for (int i = 0; i < F::unit; i++) {
-            values[i] = i < count ? canonical_load(x.x, u * F::unit + i, a.x_dtype) : 0.0f;
-        }
-        sum = F::fold(block, part, values, count, sum, side);
+        load_activations<F::unit>(x.x, u * F::unit, a.x_dtype, values);
+        sum = F::fold(block, part, values, F::unit, sum, side);
     }
     return sum;
 }
@@ -177,28 +200,38 @@ DEVICE float output(const matmul_args &a, int64_t expert, int64_t n, const activ
     return a.bias != 0 ? value + a.bias[n] : value;
 }
 
-/* The entries of one group: count clamped, destinations checked, bad tokens and experts zeroed. */
-template <class F> DEVICE void grouped(const matmul_args &a, uint32_t g, int64_t n) {
+/* The entries of group g, clamped to the capacities; none past the last group.  expert is -1 for the
+ * group of invalid ids and where a route that is not moe_route's names no expert. */
+struct group_range {
+    int32_t expert, begin, end;
+};
+
+DEVICE group_range group_of(const matmul_args &a, uint32_t g) {
+    group_range range = {-1, 0, 0};
     uint32_t groups = a.route.header->groups, entries = a.route.header->entries;
-    int32_t expert, begin, end, destinations = (int32_t)a.route.cap_entries;
     groups = groups < a.route.cap_groups ? groups : a.route.cap_groups;
     entries = entries < a.route.cap_entries ? entries : a.route.cap_entries;
-    if (g >= groups) {
-        return;
+    if (g < groups) {
+        int32_t expert = a.route.group_expert[g];
+        int32_t begin = a.route.group_start[g], end = a.route.group_start[g + 1];
+        range.expert = expert >= 0 && expert < a.experts ? expert : -1;
+        range.begin = begin < 0 ? 0 : begin;
+        range.end = end > (int32_t)entries ? (int32_t)entries : end;
     }
-    expert = a.route.group_expert[g];
-    begin = a.route.group_start[g];
-    end = a.route.group_start[g + 1];
-    begin = begin < 0 ? 0 : begin;
-    end = end > (int32_t)entries ? (int32_t)entries : end;
-    for (int32_t e = begin; e < end; e++) {
+    return range;
+}
+
+/* Destinations are checked; bad tokens and experts give zeros. */
+template <class F> DEVICE void grouped(const matmul_args &a, uint32_t g, int64_t n) {
+    group_range range = group_of(a, g);
+    for (int32_t e = range.begin; e < range.end; e++) {
         int32_t token = a.route.entry_token[e], dst = a.route.entry_dst[e];
         float value = 0.0f;
-        if (dst < 0 || dst >= destinations) {
+        if (dst < 0 || dst >= (int32_t)a.route.cap_entries) {
             continue;
         }
-        if (expert >= 0 && expert < a.experts && token >= 0 && token < a.tokens) {
-            value = output<F>(a, expert, n, activations(a, a.by_dst ? dst : token, F::unit));
+        if (range.expert >= 0 && token >= 0 && token < a.tokens) {
+            value = output<F>(a, range.expert, n, activations(a, a.by_dst ? dst : token, F::unit));
         }
         if (lane_index() == 0u) {
             canonical_store(a.y, (int64_t)dst * a.y_stride + n, a.y_dtype, value);

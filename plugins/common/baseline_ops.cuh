@@ -19,6 +19,7 @@ KERNEL KERNEL_THREADS(BASELINE_THREADS) base_quantize(const quantize_args a) {
         float v[8];
         quantized8 out;
         int32_t pair;
+#pragma unroll
         for (int i = 0; i < 8; i++) {
             v[i] = first + i < a.k ? canonical_load(a.x, row * a.x_stride + first + i, a.x_dtype)
                                    : 0.0f;

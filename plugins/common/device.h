@@ -64,6 +64,12 @@ template <int words> DEVICE void load_words(const uint8_t *p, uint32_t *w) {
 }
 DEVICE uint32_t load_half(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
 DEVICE uint32_t load_byte(const uint8_t *p) { return p[0]; }
+/* The kernel's only parameter: read again where it is used, not held in registers from the start. */
+template <class T> DEVICE const T &parameters_again(const T &a) { return a; }
+/* A value that all lanes of the wave share, told to the compiler. */
+DEVICE uint32_t wave_uniform(uint32_t value) { return value; }
+/* The value, as far as the compiler knows a new one: nothing made from it is computed earlier. */
+DEVICE int32_t computed_here(int32_t value) { return value; }
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) { return atomicAdd(p, value); }
 DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) { return atomicMin(p, value); }
 #else
@@ -143,6 +149,18 @@ DEVICE uint32_t load_half(const uint8_t *p) {
     return ((const GLOBAL_MEMORY unaligned *)p)->half;
 }
 DEVICE uint32_t load_byte(const uint8_t *p) { return *(const GLOBAL_MEMORY uint8_t *)p; }
+DEVICE uint32_t wave_uniform(uint32_t value) {
+    return (uint32_t)__builtin_amdgcn_readfirstlane((int)value);
+}
+DEVICE int32_t computed_here(int32_t value) {
+    asm volatile("" : "+v"(value));
+    return value;
+}
+template <class T> DEVICE const T &parameters_again(const T &) {
+    auto p = __builtin_amdgcn_kernarg_segment_ptr();
+    asm volatile("" : "+s"(p));
+    return *(const T *)p;
+}
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) {
     return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
 }

@@ -35,6 +35,7 @@ DEVICE quantized8 quantize_q8_0(const float *v) {
     int code[8];
     uint32_t largest = 0, other;
     float scale, inverse;
+#pragma unroll
     for (int i = 0; i < 8; i++) {
         uint32_t m = magnitude_of(v[i]);
         largest = m > largest ? m : largest;
@@ -45,6 +46,7 @@ DEVICE quantized8 quantize_q8_0(const float *v) {
     }
     scale = CANONICAL_DIV(float_of(largest), 127.0f);
     inverse = CANONICAL_DIV(1.0f, scale);
+#pragma unroll
     for (int i = 0; i < 8; i++) {
         float product = v[i] * inverse;
         float m = float_of(magnitude_of(product));
@@ -54,6 +56,7 @@ DEVICE quantized8 quantize_q8_0(const float *v) {
     }
     out.scale = f16_to_f32(f32_to_f16(scale));
     if (largest >= 0x7f800000u || bits_of(inverse) == 0x7f800000u) {
+#pragma unroll
         for (int i = 0; i < 8; i++) {
             code[i] = 0;
         }
@@ -69,6 +72,7 @@ DEVICE quantized8 quantize_q8_k(const float *v) {
     int code[8];
     uint32_t largest = 0, mine, other, winners;
     float first = 0.0f, max, inverse;
+#pragma unroll
     for (int i = 0; i < 8; i++) {
         uint32_t m = magnitude_of(v[i]);
         if (m > largest) {
@@ -84,12 +88,14 @@ DEVICE quantized8 quantize_q8_k(const float *v) {
     winners = wave_ballot(mine == largest);
     max = wave_read(first, first_bit(winners));
     inverse = CANONICAL_DIV(-127.0f, max);
+#pragma unroll
     for (int i = 0; i < 8; i++) {
         code[i] = (int)((v[i] * inverse + 0x1.8p23f) - 0x1.8p23f);
         code[i] = code[i] > 127 ? 127 : code[i];
     }
     out.scale = CANONICAL_DIV(1.0f, inverse);
     if (largest >= 0x7f800000u || magnitude_of(inverse) >= 0x7f800000u) {
+#pragma unroll
         for (int i = 0; i < 8; i++) {
             code[i] = 0;
         }

@@ -61,10 +61,11 @@ DEVICE uint32_t negate_where(uint32_t v, uint32_t negative) {
     return (v & ~mask) | (((0x80808080u - v) ^ 0x80808080u) & mask);
 }
 
-/* Bits from `at` on of a run of words; at is a constant after unrolling. */
-DEVICE uint32_t bits_from(const uint32_t *w, int at) {
-    int word = at >> 5, shift = at & 31;
-    return shift == 0 ? w[word] : (uint32_t)(((uint64_t)w[word + 1] << 32 | w[word]) >> shift);
+/* `width` bits from `at` on of a run of words, and maybe more above them. */
+template <int at, int width> DEVICE uint32_t bits_from(const uint32_t *w) {
+    const int word = at >> 5, shift = at & 31, next = shift + width <= 32 ? word : word + 1;
+    return next == word ? w[word] >> shift
+                        : (uint32_t)(((uint64_t)w[next] << 32 | w[word]) >> shift);
 }
 
 /* Sixteen levels by codes 0..15, one a byte. */
@@ -223,29 +224,45 @@ SLICE(rocmfp8) {
     n[0] += dot_words<8>(w, a);
 }
 
+/* Sign and magnitude codes of six bits. */
+DEVICE uint32_t six_bit_levels(uint32_t bits) {
+    uint32_t codes = spread_sixes(bits);
+    return negate_where(codes & 0x1f1f1f1fu, codes >> 5 & 0x01010101u);
+}
+
 SLICE(rocmfp6) {
-    uint32_t w[7], q[8];
+    uint32_t w[6], q[8];
     SLICE_UNUSED(j), SLICE_UNUSED(side), SLICE_UNUSED(s);
     load_words<6>(block, w);
-    w[6] = 0u;
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        uint32_t codes = spread_sixes(bits_from(w, 24 * i));
-        q[i] = negate_where(codes & 0x1f1f1f1fu, codes >> 5 & 0x01010101u);
-    }
+    q[0] = six_bit_levels(bits_from<0, 24>(w));
+    q[1] = six_bit_levels(bits_from<24, 24>(w));
+    q[2] = six_bit_levels(bits_from<48, 24>(w));
+    q[3] = six_bit_levels(bits_from<72, 24>(w));
+    q[4] = six_bit_levels(bits_from<96, 24>(w));
+    q[5] = six_bit_levels(bits_from<120, 24>(w));
+    q[6] = six_bit_levels(bits_from<144, 24>(w));
+    q[7] = six_bit_levels(bits_from<168, 24>(w));
     n[0] += dot_words<4>(q, a);
     n[1] += dot_words<4>(q + 4, a + 4);
 }
 
+/* Levels 0, 1, 2, 4 and their negatives. */
+DEVICE uint32_t three_bit_levels(uint32_t bits) {
+    return pick_bytes(0x04020100u, 0xfcfeff00u, spread_threes(bits));
+}
+
 SLICE(rocmfp3) {
-    uint32_t w[4], q[8];
+    uint32_t w[3], q[8];
     SLICE_UNUSED(j), SLICE_UNUSED(side), SLICE_UNUSED(s);
     load_words<3>(block, w);
-    w[3] = 0u;
-#pragma unroll
-    for (int i = 0; i < 8; i++) { /* 0, 1, 2, 4 and their negatives */
-        q[i] = pick_bytes(0x04020100u, 0xfcfeff00u, spread_threes(bits_from(w, 12 * i)));
-    }
+    q[0] = three_bit_levels(bits_from<0, 12>(w));
+    q[1] = three_bit_levels(bits_from<12, 12>(w));
+    q[2] = three_bit_levels(bits_from<24, 12>(w));
+    q[3] = three_bit_levels(bits_from<36, 12>(w));
+    q[4] = three_bit_levels(bits_from<48, 12>(w));
+    q[5] = three_bit_levels(bits_from<60, 12>(w));
+    q[6] = three_bit_levels(bits_from<72, 12>(w));
+    q[7] = three_bit_levels(bits_from<84, 12>(w));
     n[0] += dot_words<4>(q, a);
     n[1] += dot_words<4>(q + 4, a + 4);
 }

@@ -17,6 +17,11 @@ static const char base_moe_down_summary[] = "requantizes h, then one wave an out
 static const char base_combine_summary[] = "one thread an output, slots ascending";
 static const char base_ffn_summary[] = "the stages one after another, h in f32";
 static const char base_attention_summary[] = "one block a head, one wave a strand";
+static const char qdot_gemv_summary[] = "eight lanes a superblock, two outputs a wave";
+static const char qdot_splitk_summary[] = "eight waves an output, for narrow n";
+static const char qdot_grouped_summary[] = "eight lanes a superblock of each entry";
+static const char qdot_grouped_glu_summary[] = "the same for gate and up, then glu";
+static const char qdot_grouped_down_summary[] = "requantizes h, then eight lanes a superblock";
 
 #define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_, formats_) \
     static const opreg_kernel kernel##_kernel = {                                                  \

@@ -7,17 +7,29 @@
 IMAGE_SYMBOL(baseline_ops)
 IMAGE_SYMBOL(baseline_sums)
 IMAGE_SYMBOL(baseline_fold)
+IMAGE_SYMBOL(qdot)
 
 static const gpu_image images[] = {
     {"baseline_ops", hip_baseline_ops, 0},
     {"baseline_sums", hip_baseline_sums, 0},
     {"baseline_fold", hip_baseline_fold, 0},
+    {"qdot", hip_qdot, 0},
 };
+
+/* Images after the baselines', in the order of `images`. */
+enum { IMAGE_QDOT = BASELINE_IMAGES };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
     {"base_" #name, BASELINE_IMAGE_##kind, 0},
+#define QDOT_FORMAT(NAME, name, sums)                                                              \
+    {"qdot_gemv_" #name, IMAGE_QDOT, 0}, {"qdot_grouped_" #name, IMAGE_QDOT, 0},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
+#include "qdot_list.inc"
+#undef QDOT_FORMAT
+#define QDOT_FORMAT(NAME, name, sums)
+#define QDOT_FORMAT_256(NAME, name, sums) {"qdot_splitk_" #name, IMAGE_QDOT, 0},
+#include "qdot_list.inc"
 };
 #undef OPREG_FORMAT
 

@@ -3,7 +3,7 @@
 #ifndef OPREG_HIP_GFX1100_PROGRAM_H
 #define OPREG_HIP_GFX1100_PROGRAM_H
 
-#include "baseline.h"
+#include "qdot.h"
 
 extern const gpu_program gfx1100_program;
 

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Holds the code objects of a HIP plugin to a committed table of resources and instructions.
+
+check_code.py --table resources.tsv --manifest M --library L.so [--write] OBJECT.co...
+
+Every kernel must be in the table and every row must be a kernel.  Columns: kernel, waves (that a
+SIMD holds, from the VGPRs), lds (static bytes), needs and lacks (instruction prefixes, space
+separated, - for none).  For all kernels alike: wave32, no spill, no scratch, no dynamic stack, no
+flat or scratch instruction, no register indexing.  Each object's target must be the manifest's, and
+its bytes must be inside the library.  --write makes the table from the objects: look at the change.
+"""
+import argparse
+import re
+import subprocess
+import sys
+
+FIELDS = (".vgpr_count", ".vgpr_spill_count", ".sgpr_spill_count", ".group_segment_fixed_size",
+          ".private_segment_fixed_size", ".wavefront_size")
+NEVER = ("scratch_", "flat_", "buffer_load", "buffer_store", "v_movrel", "s_setreg")
+# VGPRs of a SIMD in wave32 and the unit they are given out in, both targets alike
+VGPRS, GRANULE, MOST_WAVES = 1536, 24, 16
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def waves_of(vgprs):
+    given = -(-max(vgprs, 1) // GRANULE) * GRANULE
+    return min(MOST_WAVES, VGPRS // given)
+
+
+def kernels_of(readelf, path):
+    """Each kernel's metadata; .symbol ends with .kd."""
+    kernels, current = {}, {}
+    for line in output(readelf, "--notes", path).splitlines():
+        found = re.match(r"\s+(?:- )?(\.[a-z_]+):\s+(\S+)$", line)
+        if not found:
+            continue
+        name, value = found.groups()
+        if name in FIELDS:
+            current[name] = int(value)
+        elif name == ".uses_dynamic_stack":
+            current[name] = value
+        elif name == ".symbol":
+            current[name] = value.removesuffix(".kd")
+        if name == ".wavefront_size":  # the last one of a kernel, in alphabetical order
+            kernels[current[".symbol"]] = current
+            current = {}
+    return kernels
+
+
+def instructions_of(objdump, target, path):
+    """Mnemonics of each function."""
+    counts, current = {}, None
+    for line in output(objdump, "-d", "--no-show-raw-insn", f"--mcpu={target}", path).splitlines():
+        found = re.match(r"[0-9a-f]+ <(\w+)>:", line)
+        if found:
+            current = counts.setdefault(found.group(1), {})
+        elif line.startswith("\t") and current is not None:
+            word = line.split()[0]
+            current[word] = current.get(word, 0) + 1
+    return counts
+
+
+def read_table(path):
+    rows = {}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("#") or not line.strip():
+                continue
+            kernel, waves, lds, needs, lacks = line.rstrip("\n").split("\t")
+            rows[kernel] = (int(waves), int(lds), needs, lacks)
+    return rows
+
+
+def words(text):
+    return [] if text == "-" else text.split()
+
+
+def check_kernel(name, data, mnemonics, row):
+    problems = []
+    waves, lds, needs, lacks = row
+    for field in (".vgpr_spill_count", ".sgpr_spill_count", ".private_segment_fixed_size"):
+        if data[field] != 0:
+            problems.append(f"{field} is {data[field]}, not 0")
+    if data.get(".uses_dynamic_stack", "false") != "false":
+        problems.append("it uses a dynamic stack")
+    if data[".wavefront_size"] != 32:
+        problems.append(f"wavefront size {data['.wavefront_size']}, not 32")
+    if waves_of(data[".vgpr_count"]) < waves:
+        problems.append(f"{data['.vgpr_count']} VGPRs leave {waves_of(data['.vgpr_count'])} waves, "
+                        f"the table says {waves}")
+    if data[".group_segment_fixed_size"] != lds:
+        problems.append(f"{data['.group_segment_fixed_size']} bytes of LDS, the table says {lds}")
+    for need in words(needs):
+        if not any(m.startswith(need) for m in mnemonics):
+            problems.append(f"no {need}")
+    for lack in list(NEVER) + words(lacks):
+        for mnemonic in mnemonics:
+            if mnemonic.startswith(lack):
+                problems.append(f"{mnemonics[mnemonic]} times {mnemonic}")
+    return [f"{name}: {p}" for p in problems]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--table", required=True)
+    parser.add_argument("--manifest", required=True)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--readelf", default="llvm-readelf-19")
+    parser.add_argument("--objdump", default="llvm-objdump-19")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("objects", nargs="+")
+    options = parser.parse_args()
+    manifest = open(options.manifest, encoding="utf-8").read()
+    found = re.search(r"^archs[ =:]+(\S+)$", manifest, re.M)
+    if not found:
+        sys.exit(f"{options.manifest} names no archs")
+    target = found.group(1).strip('"')
+    library = open(options.library, "rb").read()
+    problems, seen = [], {}
+    for path in options.objects:
+        flags = re.search(r"Flags:.*\b(gfx\w+)", output(options.readelf, "-h", path))
+        if not flags or flags.group(1) != target:
+            problems.append(f"{path}: target {flags and flags.group(1)}, the manifest says {target}")
+        if open(path, "rb").read() not in library:
+            problems.append(f"{path}: its bytes are not in {options.library}")
+        mnemonics = instructions_of(options.objdump, target, path)
+        for name, data in kernels_of(options.readelf, path).items():
+            seen[name] = (data, mnemonics[name])
+    rows = read_table(options.table)
+    if options.write:
+        with open(options.table, "w", encoding="utf-8") as out:
+            out.write("# kernel\twaves\tlds\tneeds\tlacks\n")
+            for name, (data, mnemonics) in seen.items():
+                old = rows.get(name, (0, 0, "v_dot4_i32_iu8" if "v_dot4_i32_iu8" in mnemonics
+                                      else "-", "-"))
+                out.write(f"{name}\t{waves_of(data['.vgpr_count'])}\t"
+                          f"{data['.group_segment_fixed_size']}\t{old[2]}\t{old[3]}\n")
+        return
+    for name in sorted(set(rows) - set(seen)):
+        problems.append(f"{name}: in the table, not in the objects")
+    for name, (data, mnemonics) in seen.items():
+        if name not in rows:
+            problems.append(f"{name}: not in the table")
+        else:
+            problems += check_kernel(name, data, mnemonics, rows[name])
+    for problem in problems:
+        print(problem)
+    if not seen:
+        sys.exit("no kernel was found")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ * qdot.cuh - matrix kernels in which the lanes of a wave share units of 256 weights, with the bits of
+ * the canonical order.
+ *
+ * Eight lanes, an octet, take the eight slices of a superblock, so a wave has four superblocks at
+ * work.  Lane 8 o + c is lane c of octet o: of superblocks 32 g + 4 i + o it takes slice c.  Integer
+ * sums are added inside the octet, in any order; lane c then keeps those of i = c, and after eight
+ * superblocks of its octet forms the one float term of superblock 32 g + 4 c + o, which it adds to
+ * accumulator 4 c + o: units ascending, as the order asks.  Units of 32 weights need no sharing. */
+#ifndef OPREG_PLUGINS_QDOT_CUH
+#define OPREG_PLUGINS_QDOT_CUH
+
+#include "baseline_slices.cuh"
+#include "qdot_args.h"
+
+/* What a lane reads of x for one slice. */
+struct slice_of_x {
+    uint32_t codes[8];
+    int32_t sums[2];
+};
+
+DEVICE void load_slice(const activation_row &x, uint32_t slice, slice_of_x *out) {
+    load_words<8>((const uint8_t *)x.x + slice * SLICE_WEIGHTS, out->codes);
+    load_sums((const uint8_t *)x.sums + slice * 4u, out->sums);
+}
+
+DEVICE float scale_of_x(const activation_row &x, uint32_t unit) {
+    uint32_t bits;
+    load_words<1>((const uint8_t *)x.scales + unit * 4u, &bits);
+    return float_of(bits);
+}
+
+DEVICE int32_t octet_sum(int32_t value) {
+    value += wave_xor(value, 1);
+    value += wave_xor(value, 2);
+    return value + wave_xor(value, 4);
+}
+
+/* The sums of one superblock's slices for ROWS rows, in all lanes of the octet. */
+template <class F, int SUMS, int ROWS>
+DEVICE void octet_superblock(const uint8_t *const *rows, const activation_row &x, uint32_t sb,
+                             uint32_t units, const opreg_side *side, int32_t (*n)[2]) {
+    uint32_t c = lane_index() & 7u;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        n[r][0] = n[r][1] = 0;
+    }
+    if (sb < units) {
+        slice_of_x part;
+        load_slice(x, sb * 8u + c, &part);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            F::slice(rows[r] + sb * (uint32_t)F::bytes, (int)c, part.codes, part.sums, side, n[r]);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        n[r][0] = octet_sum(n[r][0]);
+        if (SUMS == 2) {
+            n[r][1] = octet_sum(n[r][1]);
+        }
+    }
+}
+
+/* Dots of ROWS rows with one row of x, before the last factor; every lane has them. */
+template <class F, int SUMS, int ROWS>
+DEVICE void qdot_rows(const uint8_t *const *rows, const activation_row &x, uint32_t units,
+                      const opreg_side *side, float *out) {
+    uint32_t lane = lane_index(), octet = lane >> 3, c = lane & 7u;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        out[r] = 0.0f;
+    }
+    if (F::unit == 256) {
+        for (uint32_t first = 0; first < units; first += 32u) {
+            int32_t kept[ROWS][2], n[ROWS][2];
+            uint32_t left = units - first, steps = left >= 32u ? 8u : (left + 3u) / 4u;
+            uint32_t mine = first + 4u * c + octet;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                kept[r][0] = kept[r][1] = 0;
+            }
+            for (uint32_t i = 0; i < steps; i++) {
+                octet_superblock<F, SUMS, ROWS>(rows, x, first + 4u * i + octet, units, side, n);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    kept[r][0] = i == c ? n[r][0] : kept[r][0];
+                    kept[r][1] = i == c ? n[r][1] : kept[r][1];
+                }
+            }
+            if (mine < units) {
+                float yd = scale_of_x(x, mine);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    out[r] = out[r] + F::term(rows[r] + mine * (uint32_t)F::bytes, 0, kept[r], yd,
+                                              side);
+                }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) { /* accumulators 16, 8, 4, 2, 1 apart */
+            out[r] = out[r] + wave_xor(out[r], 4);
+            out[r] = out[r] + wave_xor(out[r], 2);
+            out[r] = out[r] + wave_xor(out[r], 1);
+            out[r] = out[r] + wave_xor(out[r], 16);
+            out[r] = out[r] + wave_xor(out[r], 8);
+        }
+    } else {
+        for (uint32_t u = lane; u < units; u += WAVE) {
+            slice_of_x part;
+            float yd = scale_of_x(x, u);
+            load_slice(x, u, &part);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                int32_t n[2] = {0, 0};
+                const uint8_t *block = rows[r] + u * (uint32_t)F::bytes;
+                F::slice(block, 0, part.codes, part.sums, side, n);
+                out[r] = out[r] + F::term(block, 0, n, yd, side);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            out[r] = wave_tree(out[r]);
+        }
+    }
+}
+
+/* ---- outputs -------------------------------------------------------------------------------------- */
+
+/* Rows n .. n + ROWS - 1 of one weight, those past the last one repeating it. */
+template <int ROWS>
+DEVICE void rows_at(const matmul_args &a, int which, int64_t expert, uint32_t n,
+                    const uint8_t **rows) {
+    const uint8_t *base = a.data[which] + expert * a.expert_stride[which];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        uint32_t row = n + (uint32_t)r < (uint32_t)a.n ? n + (uint32_t)r : (uint32_t)a.n - 1u;
+        rows[r] = base + row * a.row_bytes;
+    }
+}
+
+/* Writes outputs n .. n + ROWS - 1 of one row of y. */
+template <class F, int SUMS, int ROWS>
+DEVICE void qdot_outputs(const matmul_args &a, int64_t expert, uint32_t n, const activation_row &x,
+                         int64_t y_row) {
+    const uint8_t *rows[ROWS];
+    float value[ROWS], up[ROWS];
+    uint32_t units = (uint32_t)(a.k / F::unit);
+    rows_at<ROWS>(a, 0, expert, n, rows);
+    qdot_rows<F, SUMS, ROWS>(rows, x, units, a.side[0] + expert, value);
+    if (a.pair) {
+        rows_at<ROWS>(a, 1, expert, n, rows);
+        qdot_rows<F, SUMS, ROWS>(rows, x, units, a.side[1] + expert, up);
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        uint32_t row = n + (uint32_t)r;
+        if (row >= (uint32_t)a.n) {
+            continue;
+        }
+        value[r] = F::last(value[r]);
+        if (a.pair) {
+            value[r] = canonical_glu(a.glu, value[r], F::last(up[r]), a.glu_alpha, a.glu_limit);
+        } else if (a.bias != 0) {
+            value[r] = value[r] + a.bias[row];
+        }
+        if (lane_index() == 0u) {
+            canonical_store(a.y, y_row * a.y_stride + row, a.y_dtype, value[r]);
+        }
+    }
+}
+
+/* Dense and pair calls: grid (rows of W / outputs, rows of x). */
+template <class F, int SUMS> DEVICE void qdot_dense(const matmul_args &a) {
+    uint32_t n = wave_uniform((block_x() * (QDOT_THREADS / WAVE) + wave_index()) * QDOT_ROWS);
+    if (n >= (uint32_t)a.n) {
+        return;
+    }
+    for (int64_t row = block_y(); row < a.m; row += grid_y()) {
+        qdot_outputs<F, SUMS, QDOT_ROWS>(a, 0, n, activations(a, row, F::unit), row);
+    }
+}
+
+/* Grouped calls: grid (rows of W / outputs, groups). */
+template <class F, int SUMS> DEVICE void qdot_grouped(const matmul_args &a) {
+    uint32_t n = wave_uniform((block_x() * (QDOT_THREADS / WAVE) + wave_index()) * QDOT_ROWS);
+    if (n >= (uint32_t)a.n) {
+        return;
+    }
+    for (uint32_t g = block_y(); g < a.route.cap_groups; g += grid_y()) {
+        group_range range = group_of(a, g);
+        for (int32_t e = range.begin; e < range.end; e++) {
+            int32_t token = a.route.entry_token[e], dst = a.route.entry_dst[e];
+            if (dst < 0 || dst >= (int32_t)a.route.cap_entries) {
+                continue;
+            }
+            if (range.expert >= 0 && token >= 0 && token < a.tokens) {
+                qdot_outputs<F, SUMS, QDOT_ROWS>(
+                    a, range.expert, n, activations(a, a.by_dst ? dst : token, F::unit), dst);
+            } else if (lane_index() < QDOT_ROWS && n + lane_index() < (uint32_t)a.n) {
+                canonical_store(a.y, (int64_t)dst * a.y_stride + n + lane_index(), a.y_dtype, 0.0f);
+            }
+        }
+    }
+}
+
+/* ---- K across the waves of a block ------------------------------------------------------------------ */
+
+/* One output a block: wave w takes superblocks 32 g + 4 w + o, so it owns accumulators 4 w + o. */
+template <class F, int SUMS> DEVICE float splitk_row(const matmul_args &a, int which, uint32_t n,
+                                                     const activation_row &x, float *shared) {
+    const uint8_t *row[1] = {a.data[which] + n * a.row_bytes};
+    uint32_t units = (uint32_t)(a.k / F::unit), octet = lane_index() >> 3, wave = wave_index();
+    float sum = 0.0f;
+    for (uint32_t sb = 4u * wave + octet; sb - octet < units; sb += 32u) {
+        int32_t sums[1][2];
+        octet_superblock<F, SUMS, 1>(row, x, sb, units, a.side[which], sums);
+        if (sb < units) {
+            sum = sum + F::term(row[0] + sb * (uint32_t)F::bytes, 0, sums[0], scale_of_x(x, sb),
+                                a.side[which]);
+        }
+    }
+    block_barrier(); /* the one before has been read */
+    if ((lane_index() & 7u) == 0u) {
+        shared[4u * wave + octet] = sum;
+    }
+    block_barrier();
+    return F::last(wave_tree(shared[lane_index()]));
+}
+
+template <class F, int SUMS> DEVICE void qdot_splitk(const matmul_args &a) {
+    __shared__ float shared[WAVE];
+    uint32_t n = block_x();
+    for (int64_t row = block_y(); row < a.m; row += grid_y()) {
+        activation_row x = activations(a, row, F::unit);
+        float value = splitk_row<F, SUMS>(a, 0, n, x, shared);
+        if (a.pair) {
+            float up = splitk_row<F, SUMS>(a, 1, n, x, shared);
+            value = canonical_glu(a.glu, value, up, a.glu_alpha, a.glu_limit);
+        } else if (a.bias != 0) {
+            value = value + a.bias[n];
+        }
+        if (thread_index() == 0u) {
+            canonical_store(a.y, row * a.y_stride + n, a.y_dtype, value);
+        }
+    }
+}
+
+/* The kernels of one format. */
+#define QDOT_SPLITK_KERNEL(name, sums)                                                               \
+    KERNEL KERNEL_THREADS(QDOT_SPLITK_THREADS) qdot_splitk_##name(const matmul_args a) {           \
+        qdot_splitk<name##_format, sums>(a);                                                       \
+    }
+#define QDOT_KERNELS(name, sums)                                                                   \
+    KERNEL KERNEL_THREADS(QDOT_THREADS) qdot_gemv_##name(const matmul_args a) {                    \
+        qdot_dense<name##_format, sums>(a);                                                        \
+    }                                                                                              \
+    KERNEL KERNEL_THREADS(QDOT_THREADS) qdot_grouped_##name(const matmul_args a) {                 \
+        qdot_grouped<name##_format, sums>(a);                                                      \
+    }
+
+#endif /* OPREG_PLUGINS_QDOT_CUH */
