@@ -79,15 +79,17 @@ DEVICE key_place place_of_key(const attention_args &a, const visible_keys &keys,
     return at;
 }
 
-/* This lane's elements of one head, widened; those past head_dim repeat the last one. */
-DEVICE void load_elements(const void *array, int64_t head, int32_t each, int32_t head_dim,
-                          uint32_t dtype, float *out) {
-    int32_t first = computed_here((int32_t)lane_index() * each), last = head_dim - 1;
+#define ATTENTION_PIECE 4 /* elements that a lane reads at a time                                 */
+
+/* This lane's elements `from` .. `from` + 3 of one head, widened; those past head_dim repeat the last
+ * one. */
+DEVICE void load_piece(const void *array, int64_t head, int32_t from, int32_t head_dim,
+                       uint32_t dtype, float *out) {
+    int32_t each = (head_dim + 31) / 32, last = head_dim - 1;
+    int32_t first = computed_here((int32_t)lane_index() * each + from);
 #define LOAD_EACH(type)                                                                            \
-    _Pragma("unroll") for (int32_t i = 0; i < ATTENTION_EACH; i++) {                               \
-        if (i < each) {                                                                            \
-            out[i] = canonical_load(array, head + (first + i < last ? first + i : last), type);    \
-        }                                                                                          \
+    _Pragma("unroll") for (int32_t i = 0; i < ATTENTION_PIECE; i++) {                              \
+        out[i] = canonical_load(array, head + (first + i < last ? first + i : last), type);        \
     }
     if (dtype == OPREG_F32) {
         LOAD_EACH(OPREG_F32)
@@ -120,17 +122,21 @@ DEVICE void strand(const attention_args &args, const visible_keys &keys, int32_t
             key_place at = place_of_key(a, keys, first + 8 * j, kv_head);
             int32_t each = (a.head_dim + 31) / 32;
             int32_t mine = computed_here(a.head_dim - (int32_t)lane_index() * each);
+            mine = mine < each ? mine : each;
             float k_scale = a.k_scale != 0 ? a.k_scale[kv_head] : 1.0f;
-            float dot = 0.0f, score, k[ATTENTION_EACH];
+            float dot = 0.0f, score, k[ATTENTION_PIECE];
             if (at.page < 0) {
                 continue;
             }
-            load_elements(a.k, at.k, each, a.head_dim, a.kv_dtype, k);
 #pragma unroll
-            for (int32_t i = 0; i < ATTENTION_EACH; i++) {
-                if (i < each) {
-                    float next = CANONICAL_FMA(q[i], k[i], dot);
-                    dot = i < mine ? next : dot;
+            for (int32_t from = 0; from < ATTENTION_EACH; from += ATTENTION_PIECE) {
+                if (from < each) {
+                    load_piece(a.k, at.k, from, a.head_dim, a.kv_dtype, k);
+#pragma unroll
+                    for (int32_t i = 0; i < ATTENTION_PIECE; i++) {
+                        float next = CANONICAL_FMA(q[from + i], k[i], dot);
+                        dot = from + i < mine ? next : dot;
+                    }
                 }
             }
             score = canonical_score(wave_tree_near(dot), k_scale, a.scale, a.softcap);
@@ -155,18 +161,21 @@ DEVICE void strand(const attention_args &args, const visible_keys &keys, int32_t
             const attention_args &a = parameters_again(args);
             int32_t each = (a.head_dim + 31) / 32;
             key_place at;
-            float weight, v[ATTENTION_EACH];
+            float weight, v[ATTENTION_PIECE];
             if ((seen >> j & 1u) == 0u) {
                 continue;
             }
             at = place_of_key(a, keys, first + 8 * j, kv_head);
             weight = canonical_exp(wave_read(scores, j) - m);
             p->l = p->l + weight;
-            load_elements(a.v, at.v, each, a.head_dim, a.kv_dtype, v);
 #pragma unroll
-            for (int32_t i = 0; i < ATTENTION_EACH; i++) {
-                if (i < each) { /* what lies past head_dim is not stored */
-                    p->o[i] = CANONICAL_FMA(weight, v[i], p->o[i]);
+            for (int32_t from = 0; from < ATTENTION_EACH; from += ATTENTION_PIECE) {
+                if (from < each) { /* what lies past the lane's share is not stored */
+                    load_piece(a.v, at.v, from, a.head_dim, a.kv_dtype, v);
+#pragma unroll
+                    for (int32_t i = 0; i < ATTENTION_PIECE; i++) {
+                        p->o[from + i] = CANONICAL_FMA(weight, v[i], p->o[from + i]);
+                    }
                 }
             }
         }
@@ -222,8 +231,11 @@ KERNEL KERNEL_THREADS(BASELINE_ATTENTION_THREADS) base_attention(const attention
         visible_keys keys = keys_of_token(a, token);
         attention_part mine, other;
         float q[ATTENTION_EACH];
-        load_elements(a.q, token * a.q_stride + (int64_t)head * a.head_dim,
-                      (a.head_dim + 31) / 32, a.head_dim, a.q_dtype, q);
+#pragma unroll
+        for (int32_t from = 0; from < ATTENTION_EACH; from += ATTENTION_PIECE) {
+            load_piece(a.q, token * a.q_stride + (int64_t)head * a.head_dim, from, a.head_dim,
+                       a.q_dtype, q + from);
+        }
         if (thread_index() < a.levels) {
             stack[thread_index() * ATTENTION_SLOT + 2] = 0.0f;
         }

@@ -69,7 +69,10 @@ template <class T> DEVICE const T &parameters_again(const T &a) { return a; }
 /* A value that all lanes of the wave share, told to the compiler. */
 DEVICE uint32_t wave_uniform(uint32_t value) { return value; }
 /* The value, as far as the compiler knows a new one: nothing made from it is computed earlier. */
-DEVICE int32_t computed_here(int32_t value) { return value; }
+DEVICE int32_t computed_here(int32_t value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) { return atomicAdd(p, value); }
 DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) { return atomicMin(p, value); }
 #else
