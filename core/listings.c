@@ -188,6 +188,10 @@ static void fill_flags(opreg_registry *reg, listing *out) {
             word = "on"; /* OPREG_CF_STRICT */
             row.source = OPREG_SOURCE_API;
         }
+        if (i == reg->flag_shadow_dir && strncmp(reg->shadow_dir, word, sizeof row.value - 1) != 0) {
+            word = reg->shadow_dir;
+            row.source = OPREG_SOURCE_API;
+        }
         if (row.source == OPREG_SOURCE_DEFAULT && implied_word(reg, flag, &word)) {
             row.source = OPREG_SOURCE_LEVEL;
         }

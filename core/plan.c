@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "formats/side.h"
+#include "watch.h"
 
 #define WORKSPACE_ALIGN 256u
 
@@ -179,6 +180,10 @@ static opreg_status create(opreg_registry *reg, const opreg_device *dev, opreg_o
         if (error_since(mark)[0] == '\0') {
             fail(status, "%s could not be prepared: %s", plan->name, opreg_status_name(status));
         }
+    } else {
+        status = watch_open(plan);
+    }
+    if (status != OPREG_OK) {
         opreg_plan_destroy(plan);
         return status;
     }
@@ -202,6 +207,7 @@ void opreg_plan_destroy(opreg_plan *plan) {
     if (plan == NULL) {
         return;
     }
+    watch_close(plan);
     if (plan->kernel->release != NULL && plan->state != NULL) {
         plan->kernel->release(plan->state);
     }
@@ -343,7 +349,7 @@ static opreg_status check_args(const opreg_plan *plan, const opreg_args *args, o
     return plan->workspace > 0 ? check_workspace(plan, args) : OPREG_OK;
 }
 
-static opreg_status run_kernel(const opreg_plan *plan, const opreg_call *call) {
+opreg_status plan_run_kernel(const opreg_plan *plan, const opreg_call *call) {
     uint32_t before = 0, mark = error_mark();
     opreg_status status;
     if (plan->kind == OPREG_CPU) {
@@ -380,7 +386,7 @@ static opreg_status run(const opreg_plan *plan, const opreg_args *args) {
     call.weights = views;
     call.workspace = args->workspace;
     call.stream = args->stream;
-    return run_kernel(plan, &call);
+    return plan->watch == NULL ? plan_run_kernel(plan, &call) : watch_run(plan, args, &call);
 }
 
 opreg_status opreg_plan_run(const opreg_plan *plan, const opreg_args *args) {

@@ -11,6 +11,10 @@ typedef struct shared_side {
     plugin_entry *entry;
     const opreg_device *dev;
     void *records; /* device memory                                                                */
+    void *wire;    /* host copy of the description's side data; null when it had none               */
+    uint64_t wire_bytes;
+    float tensor_scale; /* of the description                                                       */
+    uint32_t reserved;
 } shared_side;
 
 struct opreg_weight {
@@ -49,12 +53,16 @@ struct opreg_plan {
     buffer_need bufs[PROBLEM_MAX_BUFS];
     weight_need weights[PROBLEM_MAX_WEIGHTS];
     problem_any problem; /* layouts resolved                                                        */
+    struct watch *watch; /* null unless trace, shadow or guard was on when the plan was made        */
     /* what queries read */
     const opreg_kernel *kernel;
     const opreg_device *dev;
     uint64_t layout_bytes;
     char name[128];
 };
+
+/* Calls the kernel of a checked call, with the float unit in the standard state on the CPU. */
+opreg_status plan_run_kernel(const opreg_plan *plan, const opreg_call *call);
 
 /* A plan's trace lines; text may be null. */
 void trace_plan(opreg_registry *reg, const opreg_plan *plan, const candidate *rows, size_t count);

@@ -371,6 +371,8 @@ static opreg_status define_core_flags(opreg_registry *reg) {
          &reg->flag_shadow},
         {"guard", "outputs and workspace get guard bands and fill patterns", FLAG_SWITCH,
          &reg->flag_guard},
+        {"shadow-dir", "where shadow leaves a file that reproduces a difference", FLAG_DIR,
+         &reg->flag_shadow_dir},
         {"plugin-dir", "one more directory with manifests", FLAG_DIR, &reg->flag_dir},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -385,7 +387,7 @@ static opreg_status define_core_flags(opreg_registry *reg) {
 }
 
 /* What follows from the words of trace, strict, shadow and guard. */
-static opreg_status apply_core_flags(opreg_registry *reg) {
+static void apply_core_flags(opreg_registry *reg) {
     const char *trace = flags_word(&reg->flags, reg->flag_trace, NULL);
     uint32_t source;
     atomic_store(&reg->trace, strcmp(trace, "run") == 0 ? 2 : strcmp(trace, "plan") == 0);
@@ -394,15 +396,12 @@ static opreg_status apply_core_flags(opreg_registry *reg) {
     if (source != OPREG_SOURCE_API && (reg->config.flags & OPREG_CF_STRICT) != 0) {
         reg->strict = 1;
     }
-    if (flags_on(&reg->flags, reg->flag_shadow)) {
-        return fail(OPREG_E_UNSUPPORTED, "shadow is on, but opreg %s cannot compare runs yet",
-                    OPREG_VERSION);
-    }
-    if (flags_on(&reg->flags, reg->flag_guard)) {
-        return fail(OPREG_E_UNSUPPORTED, "guard is on, but opreg %s has no guard bands yet",
-                    OPREG_VERSION);
-    }
-    return OPREG_OK;
+    reg->shadow_every = flags_on(&reg->flags, reg->flag_shadow)
+                            ? strtoull(flags_word(&reg->flags, reg->flag_shadow, NULL) + 2, NULL, 10)
+                            : 0;
+    reg->guard_on = flags_on(&reg->flags, reg->flag_guard);
+    atomic_store(&reg->watching,
+                 atomic_load(&reg->trace) > 0 || reg->shadow_every > 0 || reg->guard_on);
 }
 
 static opreg_status add_built_in(opreg_registry *reg) {
@@ -450,6 +449,7 @@ static void free_registry(opreg_registry *reg) {
     free((void *)reg->formats);
     free(reg->complaints);
     flags_free(&reg->flags);
+    summary_close(&reg->summary);
     pthread_mutex_destroy(&reg->mutex);
     free(reg);
 }
@@ -466,7 +466,9 @@ static opreg_status set_up(opreg_registry *reg) {
     }
     status = define_core_flags(reg);
     if (status == OPREG_OK) {
-        status = apply_core_flags(reg);
+        const char *dir = flags_text(&reg->flags, reg->flag_shadow_dir);
+        snprintf(reg->shadow_dir, sizeof reg->shadow_dir, "%s", dir != NULL ? dir : "");
+        apply_core_flags(reg);
     }
     if (status == OPREG_OK && reg->config.parallel_for == NULL) {
         status = pool_create(reg->config.threads, &reg->workers);
@@ -511,6 +513,7 @@ opreg_status opreg_create(const opreg_config *cfg, opreg_registry **out) {
         return fail(OPREG_E_NOMEM, "no memory for a registry");
     }
     pthread_mutex_init(&reg->mutex, NULL);
+    summary_open(&reg->summary);
     reg->pid = getpid();
     reg->lines_end = &reg->lines;
     reg->config = config;
@@ -535,6 +538,8 @@ static unsigned live_in(const opreg_registry *reg) {
     return live;
 }
 
+static void print_summary(void *reg, const char *text) { registry_trace(reg, text); }
+
 opreg_status opreg_destroy(opreg_registry *reg) {
     unsigned live;
     opreg_status status;
@@ -551,6 +556,7 @@ opreg_status opreg_destroy(opreg_registry *reg) {
         return fail(OPREG_E_BUSY, "the registry has %u live plans and weights: destroy them first",
                     live);
     }
+    summary_print(&reg->summary, print_summary, reg);
     free_registry(reg);
     return OPREG_OK;
 }
@@ -572,10 +578,26 @@ static opreg_status enable_plugin(opreg_registry *reg, size_t index) {
     return OPREG_OK;
 }
 
+/* The only directory that a call may set: "" takes it back. */
+static opreg_status set_shadow_dir(opreg_registry *reg, const char *dir) {
+    if (dir[0] != '\0' && (dir[0] != '/' || strlen(dir) >= sizeof reg->shadow_dir)) {
+        return fail(OPREG_E_ARG, "shadow-dir \"%.80s\" is not an absolute path shorter than %zu", dir,
+                    sizeof reg->shadow_dir);
+    }
+    if (dir[0] != '\0' && access(dir, W_OK | X_OK) != 0) {
+        return fail(OPREG_E_ARG, "shadow-dir \"%s\": it cannot be written", dir);
+    }
+    snprintf(reg->shadow_dir, sizeof reg->shadow_dir, "%s", dir);
+    return OPREG_OK;
+}
+
 static opreg_status enable(opreg_registry *reg, const char *flag, const char *word) {
     size_t index = flag != NULL ? flags_find(&reg->flags, flag) : FLAG_NONE;
     char before[32] = "";
     opreg_status status;
+    if (index != FLAG_NONE && index == reg->flag_shadow_dir && word != NULL) {
+        return set_shadow_dir(reg, word);
+    }
     if (index != FLAG_NONE) {
         snprintf(before, sizeof before, "%s", reg->flags.rows[index].api);
     }
@@ -583,10 +605,8 @@ static opreg_status enable(opreg_registry *reg, const char *flag, const char *wo
     if (status != OPREG_OK) {
         return status;
     }
-    status = apply_core_flags(reg);
-    if (status == OPREG_OK) {
-        status = enable_plugin(reg, index);
-    }
+    apply_core_flags(reg);
+    status = enable_plugin(reg, index);
     if (status != OPREG_OK) {
         snprintf(reg->flags.rows[index].api, sizeof before, "%s", before);
     }

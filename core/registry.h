@@ -15,6 +15,7 @@
 #include "opreg/opreg_plugin.h"
 #include "pool.h"
 #include "problem.h"
+#include "summary.h"
 
 typedef enum plugin_origin { ORIGIN_BUILT_IN, ORIGIN_ADDED, ORIGIN_MANIFEST } plugin_origin;
 
@@ -58,7 +59,7 @@ struct opreg_registry {
     log_line *lines, **lines_end;
     opreg_config config;
     flags flags;
-    size_t flag_trace, flag_strict, flag_shadow, flag_guard, flag_dir;
+    size_t flag_trace, flag_strict, flag_shadow, flag_guard, flag_dir, flag_shadow_dir;
     plugin_entry **plugins; /* in order of discovery; the built-in one is first                     */
     size_t num_plugins;
     const opreg_plugin_format **formats; /* of every open plugin                                    */
@@ -67,6 +68,11 @@ struct opreg_registry {
     int creating;
     int strict;
     atomic_int trace; /* 0 off, 1 plan, 2 run                                                       */
+    atomic_int watching;   /* trace, shadow or guard is on: new plans get a watch                   */
+    uint64_t shadow_every; /* 0: off                                                                */
+    int guard_on;
+    char shadow_dir[512];  /* "" when no replay files are wanted                                    */
+    run_summary summary;       /* has a lock of its own                                                 */
     pool *workers;    /* null where the engine brings parallel_for                                  */
 };
 

@@ -18,6 +18,12 @@ static void trace_skip(opreg_registry *reg, const candidate *row) {
     registry_trace(reg, line);
 }
 
+static void count_refusal(opreg_registry *reg, const candidate *row) {
+    char name[128];
+    candidate_name(row, name, sizeof name);
+    summary_refused(&reg->summary, name, row->reason);
+}
+
 void trace_plan(opreg_registry *reg, const opreg_plan *plan, const candidate *rows, size_t count) {
     char problem[PROBLEM_TEXT_BYTES], device[64], line[PROBLEM_TEXT_BYTES + 512];
     int skipped = 0;
@@ -27,6 +33,7 @@ void trace_plan(opreg_registry *reg, const opreg_plan *plan, const candidate *ro
                       row->kernel != NO_KERNEL;
         if (refused || row->verdict == OPREG_E_DISABLED) {
             trace_skip(reg, row);
+            count_refusal(reg, row);
         }
         skipped += refused && !is_baseline(&row->entry->kernels[row->kernel]);
     }

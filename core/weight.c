@@ -76,6 +76,7 @@ static void drop_side(shared_side *side) {
     if (side != NULL && atomic_fetch_sub(&side->users, 1) == 1) {
         side->entry->io.free(&side->entry->host, side->dev, side->records);
         atomic_fetch_sub(&side->entry->live, 1);
+        free(side->wire);
         free(side);
     }
 }
@@ -88,13 +89,31 @@ static opreg_status device_failed(opreg_status status, const plugin_entry *entry
                       opreg_status_name(status));
 }
 
+/* Kept as it was given, for replay files. */
+static int copy_wire(shared_side *side, const opreg_weight_desc *desc) {
+    side->tensor_scale = desc->tensor_scale;
+    if (desc->side == NULL || desc->side_bytes == 0) {
+        return 1;
+    }
+    side->wire = malloc((size_t)desc->side_bytes);
+    if (side->wire == NULL) {
+        return 0;
+    }
+    memcpy(side->wire, desc->side, (size_t)desc->side_bytes);
+    side->wire_bytes = desc->side_bytes;
+    return 1;
+}
+
 static opreg_status upload_side(plugin_entry *entry, const opreg_device *dev,
-                                const opreg_side *rows, uint64_t bytes, shared_side **out) {
+                                const opreg_weight_desc *desc, const opreg_side *rows,
+                                shared_side **out) {
+    const uint64_t bytes = (uint64_t)desc->experts * sizeof *rows;
     const opreg_device_io *io = &entry->io;
     shared_side *side = calloc(1, sizeof *side);
     uint32_t mark = error_mark();
     opreg_status status;
-    if (side == NULL) {
+    if (side == NULL || !copy_wire(side, desc)) {
+        free(side);
         return fail(OPREG_E_NOMEM, "no memory for a weight");
     }
     side->entry = entry;
@@ -104,6 +123,7 @@ static opreg_status upload_side(plugin_entry *entry, const opreg_device *dev,
     status = io->alloc(&entry->host, dev, bytes, &side->records);
     if (status != OPREG_OK) {
         atomic_fetch_sub(&entry->live, 1);
+        free(side->wire);
         free(side);
         return device_failed(status, entry, mark, "allocate side data");
     }
@@ -237,8 +257,7 @@ opreg_status opreg_weight_create(opreg_registry *reg, const opreg_device *dev,
     }
     status = make_records(&d, &rows);
     if (status == OPREG_OK) {
-        status = upload_side(weight->entry, weight->dev, rows,
-                             (uint64_t)d.experts * sizeof(opreg_side), &weight->side);
+        status = upload_side(weight->entry, weight->dev, &d, rows, &weight->side);
     }
     free(rows);
     if (status != OPREG_OK) {

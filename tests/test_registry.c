@@ -262,10 +262,12 @@ static void a_wrong_enable_changes_nothing(void **state) {
     (void)state;
     assert_failed(opreg_enable(reg, "cpv", "on"), OPREG_E_ARG, "did you mean cpu?");
     assert_failed(opreg_enable(reg, "cpu", "off"), OPREG_E_ARG, "it takes: on exact fast");
-    assert_failed(opreg_enable(reg, "guard", "on"), OPREG_E_UNSUPPORTED, "guard");
+    assert_failed(opreg_enable(reg, "guard", "1/8"), OPREG_E_ARG, "it takes: off on");
     assert_string_equal(flag_row(reg, "guard").value, "off");
-    assert_failed(opreg_enable(reg, "shadow", "1/8"), OPREG_E_UNSUPPORTED, "shadow");
+    assert_failed(opreg_enable(reg, "shadow", "on"), OPREG_E_ARG, "it takes: off 1/n");
     assert_string_equal(flag_row(reg, "shadow").value, "off");
+    assert_failed(opreg_enable(reg, "shadow-dir", "here"), OPREG_E_ARG, "not an absolute path");
+    assert_failed(opreg_enable(reg, "shadow-dir", "/nowhere"), OPREG_E_ARG, "cannot be written");
     assert_failed(opreg_enable(NULL, "cpu", "on"), OPREG_E_ARG, "null");
     assert_works(opreg_destroy(reg));
 }

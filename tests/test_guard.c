@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ * test_guard.c - what guard says about a run, and what it leaves alone. */
+#include "watched.h"
+
+static watched w;
+
+static void run_fails(const char *kernel, const char *part) {
+    watched_open(&w, kernel, "guard", "on");
+    assert_failed(opreg_plan_run(w.plan, &w.args), OPREG_E_CHECK, part);
+    watched_close(&w);
+}
+
+static void a_right_run_gives_the_same_bits_and_leaves_the_gaps_alone(void **state) {
+    float want[2 * WATCHED_STRIDE];
+    (void)state;
+    watched_open(&w, "planted/faithful_matmul", "guard", "off");
+    assert_works(opreg_plan_run(w.plan, &w.args));
+    memcpy(want, w.y, sizeof want);
+    watched_close(&w);
+    watched_open(&w, "planted/faithful_matmul", "guard", "on");
+    assert_works(opreg_plan_run(w.plan, &w.args));
+    assert_memory_equal(w.y, want, sizeof want);
+    assert_true(w.y[WATCHED_N] == 7.0f);
+    watched_close(&w);
+}
+
+static void a_baseline_is_guarded_too(void **state) {
+    (void)state;
+    watched_open(&w, "cpu/reference_matmul", "guard", "on");
+    assert_works(opreg_plan_run(w.plan, &w.args));
+    w.said.length = 0;
+    watched_close(&w);
+    assert_text(w.said.text, "v1 guard cpu/reference_matmul runs=1 cost=");
+}
+
+static void an_unwritten_element_is_named(void **state) {
+    (void)state;
+    run_fails("planted/drops_last_row",
+              "guard: planted/drops_last_row did not write 32 of 64 elements of buffer 0 (y), the "
+              "first at byte 160: row 1, column 0");
+}
+
+static void a_byte_past_the_end_is_named(void **state) {
+    (void)state;
+    run_fails("planted/writes_one_row_past", /* its 1.0f is 00 00 80 3f */
+              "guard: planted/writes_one_row_past wrote byte 320 of buffer 0 (y), past its end");
+}
+
+static void a_byte_between_rows_is_named(void **state) {
+    (void)state;
+    run_fails("planted/writes_into_the_gap", "wrote byte 128 of buffer 0 (y), which lies between two rows");
+}
+
+static void a_byte_past_the_workspace_is_named(void **state) {
+    (void)state;
+    run_fails("planted/writes_past_its_scratch", "of its workspace, which has");
+}
+
+static void a_changed_input_is_named(void **state) {
+    (void)state;
+    run_fails("planted/changes_its_input", "changed byte 0 of buffer 1 (x), its input");
+}
+
+static void a_result_that_depends_on_what_was_there_is_named(void **state) {
+    (void)state;
+    run_fails("planted/adds_to_the_output", "guard: two runs of planted/adds_to_the_output differ in 1 "
+                                            "of 64 elements, first in buffer 0 (y) at byte 0");
+}
+
+static void a_failed_check_leaves_the_outputs_as_they_were(void **state) {
+    (void)state;
+    watched_open(&w, "planted/drops_last_row", "guard", "on");
+    assert_int_equal(opreg_plan_run(w.plan, &w.args), OPREG_E_CHECK);
+    for (int i = 0; i < 2 * WATCHED_STRIDE; i++) {
+        assert_true(w.y[i] == 7.0f);
+    }
+    watched_close(&w);
+}
+
+static void an_output_that_is_its_input_is_fine(void **state) {
+    float want[2 * WATCHED_STRIDE];
+    (void)state;
+    watched_open(&w, "planted/faithful_matmul", "guard", "on");
+    assert_works(opreg_plan_run(w.plan, &w.args));
+    memcpy(want, w.y, sizeof want);
+    w.bufs[OPREG_MATMUL_Y] = (opreg_buf){w.x, sizeof w.x};
+    assert_works(opreg_plan_run(w.plan, &w.args));
+    assert_memory_equal(w.x, want, WATCHED_N * sizeof(float));
+    watched_close(&w);
+}
+
+static void guard_holds_for_plans_made_after_it(void **state) {
+    (void)state;
+    watched_open(&w, "planted/drops_last_row", "guard", "off");
+    assert_works(opreg_enable(w.reg, "guard", "on"));
+    assert_works(opreg_plan_run(w.plan, &w.args));
+    watched_plan(&w, "planted/drops_last_row", "");
+    assert_int_equal(opreg_plan_run(w.plan, &w.args), OPREG_E_CHECK);
+    assert_works(opreg_enable(w.reg, "guard", "off"));
+    watched_plan(&w, "planted/drops_last_row", "");
+    assert_works(opreg_plan_run(w.plan, &w.args));
+    watched_close(&w);
+}
+
+static void wrong_arguments_are_refused_as_without_guard(void **state) {
+    (void)state;
+    watched_open(&w, "planted/faithful_matmul", "guard", "on");
+    w.bufs[OPREG_MATMUL_X].bytes = 1;
+    assert_failed(opreg_plan_run(w.plan, &w.args), OPREG_E_ARG, "buffer 1 (x) has 1 bytes");
+    watched_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_right_run_gives_the_same_bits_and_leaves_the_gaps_alone),
+        cmocka_unit_test(a_baseline_is_guarded_too),
+        cmocka_unit_test(an_unwritten_element_is_named),
+        cmocka_unit_test(a_byte_past_the_end_is_named),
+        cmocka_unit_test(a_byte_between_rows_is_named),
+        cmocka_unit_test(a_byte_past_the_workspace_is_named),
+        cmocka_unit_test(a_changed_input_is_named),
+        cmocka_unit_test(a_result_that_depends_on_what_was_there_is_named),
+        cmocka_unit_test(a_failed_check_leaves_the_outputs_as_they_were),
+        cmocka_unit_test(an_output_that_is_its_input_is_fine),
+        cmocka_unit_test(guard_holds_for_plans_made_after_it),
+        cmocka_unit_test(wrong_arguments_are_refused_as_without_guard),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
