@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+static const uint32_t fp2_mix_only[] = {OPREG_ROCMFP2_MIX, 0};
 #define no_formats NULL
 #define KIND_BASELINE OPREG_KF_BASELINE
 #define KIND_OPT_IN   0u
@@ -23,6 +24,8 @@ static const char rows32_eight_summary[] = "up to 8 rows of x a pass on int8 ten
 static const char rows32_moe_matmul_summary[] = "a tile of 32 weight rows a block, by group";
 static const char rows32_moe_glu_summary[] = "gate, up and glu, a tile of 32 rows a block, by group";
 static const char rows32_moe_down_summary[] = "requantizes h, a tile of 32 rows a block, by group";
+static const char split_attention_summary[] = "a block a segment of 256 positions, then their tree";
+static const char mix_glu_summary[] = "gate and up by level pairs from shared memory";
 static const char base_attention_summary[] = "one block a head, one wave a strand";
 
 #define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_, formats_) \

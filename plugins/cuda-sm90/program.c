@@ -10,6 +10,8 @@ IMAGE_SYMBOLS(baseline_fold)
 IMAGE_SYMBOLS(rows32_32)
 IMAGE_SYMBOLS(rows32_k)
 IMAGE_SYMBOLS(rows32_iq)
+IMAGE_SYMBOLS(split_attention)
+IMAGE_SYMBOLS(mix_glu)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -19,6 +21,8 @@ static const gpu_image images[] = {
     {"rows32_32", sm90_rows32_32, 0},
     {"rows32_k", sm90_rows32_k, 0},
     {"rows32_iq", sm90_rows32_iq, 0},
+    {"split_attention", sm90_split_attention, 0},
+    {"mix_glu", sm90_mix_glu, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
@@ -30,9 +34,15 @@ static const gpu_image images[] = {
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words)                                  \
     ROWS32_UNIT32(NAME, name, image, values, min_sub, words)                                       \
     ROWS32_SYMBOL(name, image, "one_w4") ROWS32_SYMBOL(name, image, "one_w16")
+#define SPLIT_PART(dim, heads, name, kv, blocks)                                                   \
+    {"split_part_d" #dim "_h" #heads "_" #name, SM90_IMAGE_SPLIT, 0},
+/* the most segments that split_host.c admits, at head_dim 256 */
+#define SPLIT_MERGE(dim) {"split_merge_d" #dim, SM90_IMAGE_SPLIT, (4u + dim / 8u) * 1024u * 4u},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"
+#include "split_list.inc"
+    {"mix_glu", SM90_IMAGE_MIX, 64u * 1024u},
 };
 #undef OPREG_FORMAT
 

@@ -13,7 +13,25 @@ enum sm90_symbol {
 };
 #undef OPREG_FORMAT
 
-enum sm90_image { SM90_IMAGE_32 = BASELINE_IMAGES, SM90_IMAGE_K, SM90_IMAGE_IQ };
+#define ROWS32_UNIT32(...) +2
+#define ROWS32_UNIT256(...) +4
+enum sm90_symbol_split {
+    SM90_FIRST_SPLIT = SM90_FIRST_ROWS32
+#include "rows32_list.inc"
+};
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+
+#define SPLIT_PART(...) +1
+#define SPLIT_MERGE(...) +1
+enum sm90_symbol_mix {
+    SM90_FIRST_MIX = SM90_FIRST_SPLIT
+#include "split_list.inc"
+};
+#undef SPLIT_PART
+#undef SPLIT_MERGE
+
+enum sm90_image { SM90_IMAGE_32 = BASELINE_IMAGES, SM90_IMAGE_K, SM90_IMAGE_IQ, SM90_IMAGE_SPLIT, SM90_IMAGE_MIX };
 
 extern const gpu_program sm90_program;
 

@@ -15,20 +15,19 @@
 
 #define ROWS32_WORDS(F) ((F::bytes + 3) / 4)
 
-/* This row's group.  group is the tile's; pieces of 16, 8, 4, 2 and 1 bytes follow each other. */
-template <class F>
-DEVICE void load_group(const uint8_t *group, uint32_t lane, uint32_t *w) {
-    constexpr int whole = F::bytes / 16;
-    constexpr int at8 = whole * 16, at4 = at8 + (F::bytes & 8), at2 = at4 + (F::bytes & 4);
-    constexpr int at1 = at2 + (F::bytes & 2);
-#pragma unroll
-    for (int c = 0; c < whole; c++) {
-        uint4 v = __ldcs((const uint4 *)(group + c * 512) + lane);
-        w[4 * c] = v.x;
-        w[4 * c + 1] = v.y;
-        w[4 * c + 2] = v.z;
-        w[4 * c + 3] = v.w;
-    }
+/* Piece c of 16 bytes of this row's group; group is the tile's. */
+DEVICE void load_piece(const uint8_t *group, uint32_t lane, int c, uint32_t *w) {
+    uint4 v = __ldcs((const uint4 *)(group + c * 512) + lane);
+    w[4 * c] = v.x;
+    w[4 * c + 1] = v.y;
+    w[4 * c + 2] = v.z;
+    w[4 * c + 3] = v.w;
+}
+
+/* The pieces of 8, 4, 2 and 1 bytes. */
+template <class F> DEVICE void load_rest(const uint8_t *group, uint32_t lane, uint32_t *w) {
+    constexpr int at8 = F::bytes / 16 * 16, at4 = at8 + (F::bytes & 8);
+    constexpr int at2 = at4 + (F::bytes & 4), at1 = at2 + (F::bytes & 2);
     if (F::bytes & 8) {
         uint2 v = __ldcs((const uint2 *)(group + at8 * 32) + lane);
         w[at8 / 4] = v.x;
@@ -43,6 +42,40 @@ DEVICE void load_group(const uint8_t *group, uint32_t lane, uint32_t *w) {
     if (F::bytes & 1) {
         uint32_t v = __ldcs((const uint8_t *)(group + at1 * 32) + lane);
         w[at1 / 4] = at1 % 4 ? w[at1 / 4] | v << 8 * (at1 % 4) : v;
+    }
+}
+
+template <class F> DEVICE void load_group(const uint8_t *group, uint32_t lane, uint32_t *w) {
+#pragma unroll
+    for (int c = 0; c < F::bytes / 16; c++) {
+        load_piece(group, lane, c, w);
+    }
+    load_rest<F>(group, lane, w);
+}
+
+/* The next group takes the registers of this one as they become free: after the 32 weights j, and
+ * the rest at the end.  next is null where there is none. */
+template <class F>
+DEVICE void load_freed(const uint8_t *next, uint32_t lane, int j, uint32_t *w) {
+    if (next != 0) {
+#pragma unroll
+        for (int c = 0; c < F::bytes / 16; c++) {
+            if (F::free_after(c) == j && j < F::values / 32 - 1) {
+                load_piece(next, lane, c, w);
+            }
+        }
+    }
+}
+
+template <class F> DEVICE void load_others(const uint8_t *next, uint32_t lane, uint32_t *w) {
+    if (next != 0) {
+#pragma unroll
+        for (int c = 0; c < F::bytes / 16; c++) {
+            if (F::free_after(c) >= F::values / 32 - 1) {
+                load_piece(next, lane, c, w);
+            }
+        }
+        load_rest<F>(next, lane, w);
     }
 }
 
@@ -182,8 +215,9 @@ MEMBER int32_t signed_byte(uint32_t word, int i) { return (int32_t)(word << (24 
 
 /* Adds a group's terms: acc[0 .. 3] for units of 32, the returned term for a unit of 256. */
 template <class F>
-DEVICE float one_column(const uint32_t *w, uint32_t u, const x_shared &x, const uint32_t *table,
-                        uint32_t dialect, float *acc) {
+DEVICE float one_column(uint32_t *w, const uint8_t *next, uint32_t u, const x_shared &x,
+                        const uint32_t *table, uint32_t dialect, float *acc) {
+    uint32_t lane = lane_index();
     int32_t n = 0, m = 0;
     uint32_t scales[4] = {0, 0, 0, 0};
     const uint4 *codes = (const uint4 *)(x.codes + (int64_t)u * F::values);
@@ -224,6 +258,7 @@ DEVICE float one_column(const uint32_t *w, uint32_t u, const x_shared &x, const 
                 acc[j] = acc[j] + term;
             }
         }
+        load_freed<F>(next, lane, j, w);
     }
     if constexpr (F::unit == 256) {
         float yd = x.scales[u], term = F::d(w) * yd * (float)(n >> F::shift);
@@ -240,8 +275,10 @@ DEVICE float one_column(const uint32_t *w, uint32_t u, const x_shared &x, const 
             }
             term = term - F::dmin(w) * yd * (float)m;
         }
+        load_others<F>(next, lane, w);
         return term;
     }
+    load_others<F>(next, lane, w);
     return 0.0f;
 }
 
@@ -280,11 +317,10 @@ DEVICE void store_output(const matmul_args &a, int64_t row, int64_t n, float val
 template <class F, int WAVES>
 DEVICE float tile_one_column(const matmul_args &a, const uint8_t *tile, uint32_t groups,
                              const x_shared &x, const uint32_t *table, uint32_t dialect,
-                             float *reduction, uint32_t *next) {
+                             float *reduction, uint32_t *w) {
     constexpr int count = owned<F, WAVES>::count, stored = owned<F, WAVES>::stored;
-    constexpr int words = ROWS32_WORDS(F), step = 32 * F::bytes;
+    constexpr int step = 32 * F::bytes;
     uint32_t wave = wave_index(), lane = lane_index(), done = 0;
-    uint32_t w[words];
     float acc[count];
 #pragma unroll
     for (int i = 0; i < count; i++) {
@@ -292,14 +328,8 @@ DEVICE float tile_one_column(const matmul_args &a, const uint8_t *tile, uint32_t
     }
 #pragma unroll 1
     for (uint32_t u = wave; u < groups; u += WAVES) {
-#pragma unroll
-        for (int i = 0; i < words; i++) {
-            w[i] = next[i];
-        }
-        if (u + WAVES < groups) {
-            load_group<F>(tile + (int64_t)(u + WAVES) * step, lane, next);
-        }
-        float term = one_column<F>(w, u, x, table, dialect, acc);
+        const uint8_t *next = u + WAVES < groups ? tile + (int64_t)(u + WAVES) * step : 0;
+        float term = one_column<F>(w, next, u, x, table, dialect, acc);
         if (F::unit == 256) {
             float first = acc[0] + term;
 #pragma unroll
@@ -343,6 +373,21 @@ DEVICE float tile_one_column(const matmul_args &a, const uint8_t *tile, uint32_t
     return sum;
 }
 
+/* Fills the format's table; the whole block. */
+template <class F> DEVICE void fill_table(uint32_t *table) {
+    if constexpr (F::table_words != 0) {
+        for (uint32_t i = thread_index(); i < F::table_words; i += thread_count()) {
+            table[i] = F::table_at((int)i);
+        }
+        __syncthreads();
+    }
+}
+
+/* The lane's copy of it. */
+template <class F> DEVICE const uint32_t *lane_table(const uint32_t *table) {
+    return table + F::entry_words * (lane_index() % F::copies);
+}
+
 template <class F>
 DEVICE const uint8_t *tile_of(const matmul_args &a, int which, int64_t expert, uint32_t tile) {
     return a.data[which] + expert * a.expert_stride[which] + (int64_t)tile * 32 * a.row_bytes;
@@ -351,8 +396,9 @@ DEVICE const uint8_t *tile_of(const matmul_args &a, int which, int64_t expert, u
 /* One row of x against one tile: dense, or one entry of a group. */
 template <class F, int WAVES>
 DEVICE void row_times_tile(const rows32_args &args, int64_t expert, int64_t x_row, int64_t y_row,
-                           const x_shared &x, const uint32_t *table, float *reduction) {
+                           const x_shared &x, uint32_t *words, bool fill, float *reduction) {
     const matmul_args &a = args.base;
+    const uint32_t *table = lane_table<F>(words);
     uint32_t wave = wave_index(), lane = lane_index();
     uint32_t next[ROWS32_WORDS(F)];
     const uint8_t *tile = tile_of<F>(a, 0, expert, block_x());
@@ -360,6 +406,9 @@ DEVICE void row_times_tile(const rows32_args &args, int64_t expert, int64_t x_ro
     bool aligned = (((uintptr_t)a.x | (uintptr_t)(a.x_stride * element)) & 15u) == 0u;
     if (wave < args.groups) {
         load_group<F>(tile + (int64_t)wave * 32 * F::bytes, lane, next);
+    }
+    if (fill) { /* while the first weights are on their way */
+        fill_table<F>(words);
     }
     if (args.chained) {
         wait_for_launch_ahead();
@@ -387,17 +436,6 @@ DEVICE void row_times_tile(const rows32_args &args, int64_t expert, int64_t x_ro
     if (wave == 0u && n < a.n) {
         store_output(a, y_row, n, value);
     }
-}
-
-template <class F> DEVICE uint32_t *shared_table(uint8_t *shared, uint32_t at) {
-    uint32_t *table = (uint32_t *)(shared + at);
-    if constexpr (F::table_words != 0) {
-        for (uint32_t i = thread_index(); i < F::table_words; i += thread_count()) {
-            table[i] = F::table_at((int)i);
-        }
-        __syncthreads();
-    }
-    return table;
 }
 
 /* Same on the host: the block's shared memory. */
@@ -442,10 +480,10 @@ template <class F, int WAVES> DEVICE void rows32_one(const rows32_args &args) {
     uint32_t at;
     x_shared x = x_records<F>(a, shared, &at);
     let_next_launch_start();
-    uint32_t *table = shared_table<F>(shared, at);
+    uint32_t *table = (uint32_t *)(shared + at);
     float *reduction = (float *)(shared + at + F::table_words * 4);
     if (a.route.header == 0) {
-        row_times_tile<F, WAVES>(args, 0, 0, 0, x, table, reduction);
+        row_times_tile<F, WAVES>(args, 0, 0, 0, x, table, true, reduction);
         return;
     }
     int32_t expert, begin, end;
@@ -455,14 +493,16 @@ template <class F, int WAVES> DEVICE void rows32_one(const rows32_args &args) {
     if (!group_range(a, block_y(), &expert, &begin, &end)) {
         return;
     }
+    bool fill = true;
     for (int32_t e = begin; e < end; e++) {
         int32_t token = a.route.entry_token[e], dst = a.route.entry_dst[e];
         if (dst < 0 || dst >= (int32_t)a.route.cap_entries) {
             continue;
         }
         if (entry_lives(a, expert, token)) {
-            row_times_tile<F, WAVES>(args, expert, a.by_dst ? dst : token, dst, x, table,
+            row_times_tile<F, WAVES>(args, expert, a.by_dst ? dst : token, dst, x, table, fill,
                                      reduction);
+            fill = false;
         } else if (wave_index() == 0u && (int64_t)block_x() * 32 + lane_index() < a.n) {
             store_output(a, dst, (int64_t)block_x() * 32 + lane_index(), 0.0f);
         }
@@ -501,26 +541,29 @@ struct columns {
     int32_t dead; /* bit c: column c is stored as zero                                             */
 };
 
+/* A lane's part of 32 codes of its column. */
+template <class F> DEVICE void load_b(const int8_t *codes, uint32_t t, uint32_t *b) {
+    if (F::sub == 32) { /* words 2t and 2t + 1 take the places t and t + 4 */
+        uint2 v = ((const uint2 *)codes)[t];
+        b[0] = v.x;
+        b[1] = v.y;
+    } else {
+        b[0] = ((const uint32_t *)codes)[t];
+        b[1] = ((const uint32_t *)codes)[t + 4];
+    }
+}
+
 /* acc: outputs of lane (g, t): 4 rows g, g+8, g+16, g+24 by columns 2t, 2t+1; [accumulator][8]. */
 template <class F, int WAVES>
-DEVICE void eight_columns(const matmul_args &a, const uint32_t *w, uint32_t u, const columns &cols,
+DEVICE void eight_columns(const matmul_args &a, uint32_t *w, const uint8_t *next, uint32_t u,
+                          const columns &cols,
                           const uint32_t *table, uint32_t dialect, uint8_t *tile,
                           float (*acc)[8], float *term) {
     uint32_t lane = lane_index(), g = lane >> 2, t = lane & 3u;
     constexpr int chunks = F::values / 32;
     const int8_t *codes = (const int8_t *)a.x + (int64_t)cols.x[g] * a.k + (int64_t)u * F::values;
-    uint32_t b[chunks][2];
-#pragma unroll
-    for (int j = 0; j < chunks; j++) {
-        if (F::sub == 32) { /* words 2t and 2t + 1 take the places t and t + 4 */
-            uint2 v = ((const uint2 *)(codes + 32 * j))[t];
-            b[j][0] = v.x;
-            b[j][1] = v.y;
-        } else {
-            b[j][0] = ((const uint32_t *)(codes + 32 * j))[t];
-            b[j][1] = ((const uint32_t *)(codes + 32 * j))[t + 4];
-        }
-    }
+    uint32_t b[2], b_next[2];
+    load_b<F>(codes, t, b_next);
     const float *yd0 = a.scales + (int64_t)cols.x[2 * t] * (a.k / F::unit) + u * (F::values / F::unit);
     const float *yd1 =
         a.scales + (int64_t)cols.x[2 * t + 1] * (a.k / F::unit) + u * (F::values / F::unit);
@@ -529,26 +572,23 @@ DEVICE void eight_columns(const matmul_args &a, const uint32_t *w, uint32_t u, c
     uint32_t from = base + ((lane & 7u) + 8u * (lane >> 3 & 1u)) * ROWS32_TILE_STRIDE +
                     16u * (lane >> 4);
     int32_t n[8];
-    uint32_t scales[4][4];
+    uint32_t mine[4] = {0, 0, 0, 0}, scales[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         n[i] = 0;
     }
     if constexpr (F::unit == 256) {
-        uint32_t mine[4] = {0, 0, 0, 0};
         F::scales(w, mine);
-#pragma unroll
-        for (int i = 0; i < 256 / F::sub / 4; i++) {
-#pragma unroll
-            for (int r = 0; r < 4; r++) {
-                scales[r][i] = wave_read(mine[i], (int)(g + 8 * r));
-            }
-        }
     }
 #pragma unroll
     for (int j = 0; j < chunks; j++) {
         uint32_t q[8];
         uint32_t buffer = (uint32_t)(j & 1) * 32u * ROWS32_TILE_STRIDE;
+        b[0] = b_next[0];
+        b[1] = b_next[1];
+        if (j + 1 < chunks) {
+            load_b<F>(codes + 32 * (j + 1), t, b_next);
+        }
         uint4 *to = (uint4 *)(tile + buffer + lane * ROWS32_TILE_STRIDE);
         F::decode(w, j, q, table);
         if (F::sub == 32) {
@@ -559,6 +599,12 @@ DEVICE void eight_columns(const matmul_args &a, const uint32_t *w, uint32_t u, c
             to[1] = make_uint4(q[4], q[5], q[6], q[7]);
         }
         __syncwarp();
+        if (F::unit == 256 && j % (F::sub / 8) == 0) { /* four scales a word, of the lane's four rows */
+#pragma unroll
+            for (int r = 0; r < 4; r++) {
+                scales[r] = wave_read(mine[j / (F::sub / 8)], (int)(g + 8 * r));
+            }
+        }
         float y0 = 0.0f, y1 = 0.0f;
         if (F::unit == 32) {
             y0 = yd0[j];
@@ -570,20 +616,20 @@ DEVICE void eight_columns(const matmul_args &a, const uint32_t *w, uint32_t u, c
             int32_t s0[4], s1[4];
             load_matrix4(m, from + buffer + (uint32_t)h * 16u * ROWS32_TILE_STRIDE);
             if (F::sub == 32) {
-                mma_k32(s0, m, b[j][0], b[j][1]);
+                mma_k32(s0, m, b[0], b[1]);
             } else {
-                mma_k16(s0, m[0], m[1], b[j][0]);
-                mma_k16(s1, m[2], m[3], b[j][1]);
+                mma_k16(s0, m[0], m[1], b[0]);
+                mma_k16(s1, m[2], m[3], b[1]);
             }
             if constexpr (F::unit == 256) {
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     int r = 2 * h + (i >> 1), o = 4 * h + i;
                     if (F::sub == 16) {
-                        n[o] += signed_byte(scales[r][j / 2], 2 * (j & 1)) * s0[i];
-                        n[o] += signed_byte(scales[r][j / 2], 2 * (j & 1) + 1) * s1[i];
+                        n[o] += signed_byte(scales[r], 2 * (j & 1)) * s0[i];
+                        n[o] += signed_byte(scales[r], 2 * (j & 1) + 1) * s1[i];
                     } else {
-                        n[o] += signed_byte(scales[r][j / 4], j & 3) * s0[i];
+                        n[o] += signed_byte(scales[r], j & 3) * s0[i];
                     }
                 }
             } else {
@@ -614,6 +660,7 @@ DEVICE void eight_columns(const matmul_args &a, const uint32_t *w, uint32_t u, c
                 }
             }
         }
+        load_freed<F>(next, lane, j, w);
     }
     if constexpr (F::unit == 256) {
         float y0 = yd0[0], y1 = yd1[0];
@@ -663,17 +710,17 @@ DEVICE void eight_columns(const matmul_args &a, const uint32_t *w, uint32_t u, c
         }
         __syncwarp();
     }
+    load_others<F>(next, lane, w);
 }
 
 /* Eight columns against a tile; the result of (row, column) = (thread / 8, thread % 8). */
 template <class F, int WAVES>
 DEVICE float tile_eight_columns(const matmul_args &a, const uint8_t *tile, uint32_t groups,
                                 const columns &cols, const uint32_t *table, uint32_t dialect,
-                                uint8_t *decoded, float *reduction, uint32_t *next) {
+                                uint8_t *decoded, float *reduction, uint32_t *w) {
     constexpr int count = owned<F, WAVES>::count, stored = owned<F, WAVES>::stored;
-    constexpr int words = ROWS32_WORDS(F), step = 32 * F::bytes;
+    constexpr int step = 32 * F::bytes;
     uint32_t wave = wave_index(), lane = lane_index(), done = 0;
-    uint32_t w[words];
     float acc[count][8];
 #pragma unroll
     for (int i = 0; i < count; i++) {
@@ -685,14 +732,8 @@ DEVICE float tile_eight_columns(const matmul_args &a, const uint8_t *tile, uint3
 #pragma unroll 1
     for (uint32_t u = wave; u < groups; u += WAVES) {
         float term[8];
-#pragma unroll
-        for (int i = 0; i < words; i++) {
-            w[i] = next[i];
-        }
-        if (u + WAVES < groups) {
-            load_group<F>(tile + (int64_t)(u + WAVES) * step, lane, next);
-        }
-        eight_columns<F, WAVES>(a, w, u, cols, table, dialect, decoded, acc, term);
+        const uint8_t *next = u + WAVES < groups ? tile + (int64_t)(u + WAVES) * step : 0;
+        eight_columns<F, WAVES>(a, w, next, u, cols, table, dialect, decoded, acc, term);
         if (F::unit == 256) {
 #pragma unroll
             for (int o = 0; o < 8; o++) {
@@ -788,7 +829,8 @@ template <class F, int WAVES> DEVICE void rows32_eight(const rows32_args &args) 
     __shared__ columns cols;
     const matmul_args &a = args.base;
     let_next_launch_start();
-    uint32_t *table = shared_table<F>(shared, 0);
+    fill_table<F>((uint32_t *)shared);
+    const uint32_t *table = lane_table<F>((const uint32_t *)shared);
     uint8_t *both = shared + F::table_words * 4;
     float *reduction = (float *)both;
     uint8_t *decoded = both + wave_index() * 2 * 32 * ROWS32_TILE_STRIDE;

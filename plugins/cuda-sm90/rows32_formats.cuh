@@ -11,6 +11,7 @@
  *             min_sub bytes, each up to 127;  d(w), dmin(w);  last: factor after the tree
  *   unit 32:  scale(w, j, h, dialect): f32 scale of half h (sub 16) or of the block; min(w, j) where
  *             min_sub is 32
+ *   free_after(c)            the last j that reads piece c of 16 bytes; scales are read first
  *   table_words, fill of the table in shared memory
  * All indices are constants after unrolling. */
 #ifndef OPREG_SM90_ROWS32_FORMATS_CUH
@@ -43,11 +44,12 @@ MEMBER float f16_value(uint32_t bits) {
 }
 MEMBER float f16_of(const uint32_t *w, int p) { return f16_value(half_of(w, p)); }
 
-/* Bit b of the low four bits to bit 8b. */
-MEMBER uint32_t spread4(uint32_t bits) { return bits * 0x00204081u & 0x01010101u; }
-
-/* Bytes of signs: 0xff where the bit of the low four is set. */
-MEMBER uint32_t sign_bytes(uint32_t bits) { return spread4(bits) * 255u; }
+/* Bytes of signs: 0xff where the bit of the low four, the only ones, is set. */
+MEMBER uint32_t sign_bytes(uint32_t bits) {
+    uint32_t spread = bits * 0x10204080u, mask; /* bit b at the top of byte b                     */
+    asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(mask) : "r"(spread));
+    return mask;
+}
 
 /* Four magnitudes above 0, negated where the mask byte is 0xff. */
 MEMBER uint32_t negate_bytes(uint32_t v, uint32_t mask) {
@@ -78,7 +80,7 @@ MEMBER void look_up(const uint32_t *w, uint32_t t0, uint32_t t1, uint32_t t2, ui
     static const int bytes = bytes_, values = values_, unit = unit_, sub = sub_;                   \
     static const int min_sub = min_sub_, shift = shift_;
 #define NO_TABLE                                                                                   \
-    static const int table_words = 0;                                                              \
+    static const int table_words = 0, entry_words = 0, copies = 1;                                 \
     MEMBER uint32_t table_at(int) { return 0u; }
 #define NO_MINS                                                                                    \
     MEMBER void mins(const uint32_t *, uint32_t *) {}                                              \
@@ -94,6 +96,7 @@ MEMBER void look_up(const uint32_t *w, uint32_t t0, uint32_t t1, uint32_t t2, ui
 
 struct rows_q4_0 {
     GROUP(72, 128, 32, 32, 0, 4)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? c : 3; }
     NO_TABLE NO_MIN LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
 #pragma unroll
@@ -107,6 +110,7 @@ struct rows_q4_0 {
 
 struct rows_q4_1 {
     GROUP(80, 128, 32, 32, 32, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? c : 3; }
     NO_TABLE LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
 #pragma unroll
@@ -121,6 +125,7 @@ struct rows_q4_1 {
 
 struct rows_q5_0 {
     GROUP(88, 128, 32, 32, 0, 3)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? c : 3; }
     NO_TABLE NO_MIN LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         uint32_t h = ~w[16 + j];
@@ -136,6 +141,7 @@ struct rows_q5_0 {
 
 struct rows_q5_1 {
     GROUP(96, 128, 32, 32, 32, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? c : 3; }
     NO_TABLE LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         uint32_t h = w[16 + j];
@@ -152,6 +158,7 @@ struct rows_q5_1 {
 
 struct rows_q8_0 {
     GROUP(136, 128, 32, 32, 0, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c / 2; }
     NO_TABLE NO_MIN LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
 #pragma unroll
@@ -164,6 +171,7 @@ struct rows_q8_0 {
 
 struct rows_iq4_nl {
     GROUP(72, 128, 32, 32, 0, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? c : 3; }
     NO_TABLE NO_MIN LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         look_up(w + 4 * j, 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u, q);
@@ -173,6 +181,7 @@ struct rows_iq4_nl {
 
 struct rows_mxfp4 {
     GROUP(68, 128, 32, 32, 0, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? c : 3; }
     NO_TABLE NO_MIN LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         look_up(w + 4 * j, 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu, q);
@@ -188,6 +197,7 @@ MEMBER float rocmfp4_scale_of(uint32_t code, uint32_t dialect) {
 
 struct rows_rocmfp4_fast {
     GROUP(68, 128, 32, 32, 0, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? c : 3; }
     NO_TABLE NO_MIN LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         look_up(w + 4 * j, 0x03020100u, 0x0a080604u, 0xfdfeff00u, 0xf6f8fafcu, q);
@@ -199,6 +209,7 @@ struct rows_rocmfp4_fast {
 
 struct rows_rocmfp4 {
     GROUP(72, 128, 32, 16, 0, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? c : 3; }
     NO_TABLE NO_MIN LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         look_up(w + 4 * j, 0x03020100u, 0x0a080604u, 0xfdfeff00u, 0xf6f8fafcu, q);
@@ -210,6 +221,7 @@ struct rows_rocmfp4 {
 
 struct rows_q2_0 {
     GROUP(36, 128, 32, 32, 0, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return 2 * c + 1; }
     NO_TABLE NO_MIN LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
 #pragma unroll
@@ -231,6 +243,7 @@ struct rows_q2_0 {
 
 struct rows_q2_k {
     GROUP(84, 256, 256, 16, 16, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c == 0 ? 7 : (c - 1) / 2 * 4 + 3; }
     NO_TABLE LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
 #pragma unroll
@@ -256,6 +269,7 @@ struct rows_q2_k {
 
 struct rows_q3_k {
     GROUP(110, 256, 256, 16, 0, 5)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 2 || c > 5 ? 7 : (c - 2) / 2 * 4 + 3; }
     NO_TABLE NO_MINS LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         int low = 5 - 2 * (j & 3);
@@ -287,6 +301,7 @@ MEMBER void six_bit_mins(const uint32_t *w, uint32_t *m) {
 
 struct rows_q4_k {
     GROUP(144, 256, 256, 32, 32, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c == 0 ? 7 : (c - 1) / 2 * 2 + 1; }
     NO_TABLE LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
 #pragma unroll
@@ -302,6 +317,7 @@ struct rows_q4_k {
 
 struct rows_q5_k {
     GROUP(176, 256, 256, 32, 32, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 3 ? 7 : (c - 3) / 2 * 2 + 1; }
     NO_TABLE LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
 #pragma unroll
@@ -318,6 +334,7 @@ struct rows_q5_k {
 
 struct rows_q6_k {
     GROUP(210, 256, 256, 16, 0, 2)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 8 ? c / 4 * 4 + c % 4 / 2 + 2 : c < 12 ? (c - 8) / 2 * 4 + 3 : 7; }
     NO_TABLE NO_MINS LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         int n = j >> 2, r = j & 3;
@@ -341,6 +358,7 @@ struct rows_q6_k {
 
 struct rows_iq4_xs {
     GROUP(136, 256, 256, 32, 0, 0)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 8 ? c : 7; }
     NO_TABLE NO_MINS LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *) {
         look_up(w + 4 * j, 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u, q);
@@ -359,8 +377,9 @@ struct rows_iq4_xs {
 };
 
 /* Eight signed bytes of one grid row; the table holds rows as pairs of words. */
+template <int copies>
 MEMBER void grid_row(const uint32_t *table, uint32_t index, uint32_t signs, uint32_t *q) {
-    uint2 row = *(const uint2 *)(table + 2 * index);
+    uint2 row = *(const uint2 *)(table + 2 * copies * index);
     q[0] = negate_bytes(row.x, sign_bytes(signs & 15u));
     q[1] = negate_bytes(row.y, sign_bytes(signs >> 4 & 15u));
 }
@@ -371,22 +390,27 @@ MEMBER uint32_t even_signs(uint32_t index) { return index | (__popc(index) & 1u)
 /* 2s + 1 of four bytes of 0..15. */
 MEMBER uint32_t odd_scales(uint32_t s) { return s << 1 | 0x01010101u; }
 
-#define GRID64(name, entries)                                                                      \
-    static const int table_words = 2 * (entries);                                                  \
-    MEMBER uint32_t table_at(int i) { return (uint32_t)(name[i >> 1] >> 32 * (i & 1)); }
-#define GRID32(name, entries)                                                                      \
-    static const int table_words = entries;                                                        \
-    MEMBER uint32_t table_at(int i) { return name[i]; }
+/* A grid in shared memory, several copies entry by entry: lanes that take different copies do not
+ * meet in a bank. */
+#define GRID64(name, entries, copies_)                                                             \
+    static const int copies = copies_, entry_words = 2, table_words = 2 * (entries) * copies_;     \
+    MEMBER uint32_t table_at(int i) {                                                              \
+        return (uint32_t)(name[i / (2 * copies)] >> 32 * (i & 1));                                 \
+    }
+#define GRID32(name, entries, copies_)                                                             \
+    static const int copies = copies_, entry_words = 1, table_words = (entries) * copies_;         \
+    MEMBER uint32_t table_at(int i) { return name[i / copies]; }
 
 struct rows_iq2_xxs {
     GROUP(66, 256, 256, 32, 0, 0)
-    GRID64(iq2xxs_grid, 256)
+    static __device__ __host__ constexpr int free_after(int c) { return 2 * c + 1; }
+    GRID64(iq2xxs_grid, 256, 8)
     NO_MINS LAST(0.125f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {
         uint32_t v = w[2 * j + 1];
 #pragma unroll
         for (int l = 0; l < 4; l++) {
-            grid_row(table, byte_of(w, 8 * j + l), even_signs(v >> 7 * l & 127u), q + 2 * l);
+            grid_row<copies>(table, byte_of(w, 8 * j + l), even_signs(v >> 7 * l & 127u), q + 2 * l);
         }
     }
     MEMBER void scales(const uint32_t *w, uint32_t *s) {
@@ -413,13 +437,14 @@ MEMBER void nibble_scales(uint32_t low, uint32_t high, uint32_t *s) {
 
 struct rows_iq2_xs {
     GROUP(74, 256, 256, 16, 0, 0)
-    GRID64(iq2xs_grid, 512)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? 2 * c + 1 : 7; }
+    GRID64(iq2xs_grid, 512, 4)
     NO_MINS LAST(0.125f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {
 #pragma unroll
         for (int l = 0; l < 4; l++) {
             uint32_t v = half_of(w, 8 * j + 2 * l);
-            grid_row(table, v & 511u, even_signs(v >> 9), q + 2 * l);
+            grid_row<copies>(table, v & 511u, even_signs(v >> 9), q + 2 * l);
         }
     }
     MEMBER void scales(const uint32_t *w, uint32_t *s) { nibble_scales(w[16], w[17], s); }
@@ -428,14 +453,15 @@ struct rows_iq2_xs {
 
 struct rows_iq2_s {
     GROUP(82, 256, 256, 16, 0, 0)
-    GRID64(iq2s_grid, 1024)
+    static __device__ __host__ constexpr int free_after(int c) { return 7; }
+    GRID64(iq2s_grid, 1024, 2)
     NO_MINS LAST(0.125f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {
         uint32_t high = byte_of(w, 64 + j);
 #pragma unroll
         for (int l = 0; l < 4; l++) {
             uint32_t index = byte_of(w, 4 * j + l) | (high >> 2 * l & 3u) << 8;
-            grid_row(table, index, byte_of(w, 32 + 4 * j + l), q + 2 * l);
+            grid_row<copies>(table, index, byte_of(w, 32 + 4 * j + l), q + 2 * l);
         }
     }
     MEMBER void scales(const uint32_t *w, uint32_t *s) { nibble_scales(w[18], w[19], s); }
@@ -444,16 +470,17 @@ struct rows_iq2_s {
 
 struct rows_iq3_xxs {
     GROUP(98, 256, 256, 32, 0, 0)
-    GRID32(iq3xxs_grid, 256)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? 2 * c + 1 : 7; }
+    GRID32(iq3xxs_grid, 256, 16)
     NO_MINS LAST(0.25f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {
         uint32_t v = w[16 + j];
 #pragma unroll
         for (int l = 0; l < 4; l++) {
             uint32_t signs = even_signs(v >> 7 * l & 127u);
-            q[2 * l] = negate_bytes(table[byte_of(w, 8 * j + 2 * l)], sign_bytes(signs & 15u));
+            q[2 * l] = negate_bytes(table[copies * byte_of(w, 8 * j + 2 * l)], sign_bytes(signs & 15u));
             q[2 * l + 1] =
-                negate_bytes(table[byte_of(w, 8 * j + 2 * l + 1)], sign_bytes(signs >> 4));
+                negate_bytes(table[copies * byte_of(w, 8 * j + 2 * l + 1)], sign_bytes(signs >> 4));
         }
     }
     MEMBER void scales(const uint32_t *w, uint32_t *s) {
@@ -469,7 +496,8 @@ struct rows_iq3_xxs {
 
 struct rows_iq3_s {
     GROUP(110, 256, 256, 32, 0, 0)
-    GRID32(iq3s_grid, 512)
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? 2 * c + 1 : 7; }
+    GRID32(iq3s_grid, 512, 8)
     NO_MINS LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {
         uint32_t high = byte_of(w, 64 + j);
@@ -477,7 +505,7 @@ struct rows_iq3_s {
         for (int t = 0; t < 8; t++) {
             uint32_t signs = byte_of(w, 72 + 4 * j + (t >> 1)) >> 4 * (t & 1) & 15u;
             uint32_t index = byte_of(w, 8 * j + t) | (high >> t & 1u) << 8;
-            q[t] = negate_bytes(table[index], sign_bytes(signs));
+            q[t] = negate_bytes(table[copies * index], sign_bytes(signs));
         }
     }
     MEMBER void scales(const uint32_t *w, uint32_t *s) {
@@ -497,14 +525,15 @@ MEMBER void eighths(uint32_t row, uint32_t negative, uint32_t *q) {
 
 struct rows_iq1_s {
     GROUP(50, 256, 256, 32, 0, 0)
-    GRID32(iq1s_grid, 2048)
+    static __device__ __host__ constexpr int free_after(int c) { return 7; }
+    GRID32(iq1s_grid, 2048, 2)
     NO_MINS LAST(0.125f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {
         uint32_t v = half_of(w, 32 + 2 * j);
 #pragma unroll
         for (int l = 0; l < 4; l++) {
             uint32_t index = byte_of(w, 4 * j + l) | (v >> 3 * l & 7u) << 8;
-            eighths(table[index], v >> 15, q + 2 * l);
+            eighths(table[copies * index], v >> 15, q + 2 * l);
         }
     }
     MEMBER void scales(const uint32_t *w, uint32_t *s) {
@@ -519,14 +548,15 @@ struct rows_iq1_s {
 
 struct rows_iq1_m {
     GROUP(56, 256, 256, 16, 0, 0)
-    GRID32(iq1s_grid, 2048)
+    static __device__ __host__ constexpr int free_after(int c) { return 7; }
+    GRID32(iq1s_grid, 2048, 2)
     NO_MINS LAST(0.125f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {
         uint32_t v = half_of(w, 32 + 2 * j);
 #pragma unroll
         for (int l = 0; l < 4; l++) {
             uint32_t high = v >> 4 * l & 15u;
-            eighths(table[byte_of(w, 4 * j + l) | (high & 7u) << 8], high >> 3, q + 2 * l);
+            eighths(table[copies * (byte_of(w, 4 * j + l) | (high & 7u) << 8)], high >> 3, q + 2 * l);
         }
     }
     MEMBER void scales(const uint32_t *w, uint32_t *s) {

@@ -95,16 +95,27 @@ static opreg_status weight_supports(uint32_t format, uint32_t layout, int64_t k,
 
 static int is_planes(uint32_t dtype) { return dtype == OPREG_Q8_0 || dtype == OPREG_Q8_K; }
 
-/* Few tiles want more waves each; many want fewer, so that more tiles are in flight. */
+/* Blocks that fit on one multiprocessor at once. */
+static int64_t resident(const gpu_plan *plan, const rows32_format *f, uint32_t method,
+                        uint32_t waves, int64_t k) {
+    uint32_t registers = (gpu_kernel_registers(plan->device, f->symbol + method) + 7u) & ~7u;
+    uint32_t by_registers = 65536u / (registers * waves * 32u), by_waves = 64u / waves;
+    uint32_t by_shared = 232448u / (shared_one(f, k, waves) + 1024u);
+    uint32_t least = by_registers < by_waves ? by_registers : by_waves;
+    return least < by_shared ? least : by_shared;
+}
+
+/* Few tiles want many waves each; as long as all tiles are resident at once eight are right, and
+ * more tiles than that want four. */
 static uint32_t waves_for(const gpu_plan *plan, const rows32_format *f, int64_t tiles, int64_t k) {
     int64_t units = gpu_units(plan->device), groups = k / f->values;
     if (f->unit != 256u) {
         return 8;
     }
-    if (tiles >= 12 * units) {
-        return 4;
+    if (tiles <= units && groups >= 16) {
+        return 16;
     }
-    return tiles < units && groups >= 16 ? 16 : 8;
+    return resident(plan, f, ROWS32_ONE_W8, 8, k) * units >= tiles ? 8 : 4;
 }
 
 static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
@@ -233,34 +244,39 @@ static uint64_t moe_workspace(const void *problem) {
                : planes_at(0, x_rows_of(p), p->k, gpu_format_find(p->b_dtype)->act_block).end;
 }
 
+void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_args *args) {
+    matmul_args filled = {.x = call->bufs[OPREG_MOE_X].ptr,
+                          .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
+                          .sums = call->bufs[OPREG_MOE_X_SUMS].ptr,
+                          .y = call->bufs[OPREG_MOE_Y].ptr,
+                          .n = p->n,
+                          .k = p->k,
+                          .x_stride = p->x_stride,
+                          .y_stride = p->y_stride,
+                          .x_dtype = p->x_dtype,
+                          .y_dtype = p->y_dtype,
+                          .pair = p->glu != OPREG_GLU_NONE,
+                          .glu = p->glu,
+                          .glu_alpha = p->glu_alpha,
+                          .glu_limit = p->glu_limit,
+                          .by_dst = p->x_rows == OPREG_X_BY_DST,
+                          .experts = p->experts,
+                          .tokens = (int32_t)p->tokens,
+                          .top_k = p->top_k};
+    *args = filled;
+    args->route = route_view_of(call->bufs[OPREG_MOE_ROUTE_BUF].ptr, p->tokens, p->top_k,
+                                p->experts);
+    for (uint32_t i = 0; i < call->num_weights && i < 2; i++) {
+        matmul_args_weight(args, (int)i, call->weights[i], gpu_format_find(p->b_dtype));
+    }
+}
+
 static opreg_status moe_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_moe_matmul *p = problem;
     const gpu_format *format = gpu_format_find(p->b_dtype);
     opreg_status status = OPREG_OK;
-    rows32_args args = {
-        .base = {.x = call->bufs[OPREG_MOE_X].ptr,
-                 .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
-                 .sums = call->bufs[OPREG_MOE_X_SUMS].ptr,
-                 .y = call->bufs[OPREG_MOE_Y].ptr,
-                 .n = p->n,
-                 .k = p->k,
-                 .x_stride = p->x_stride,
-                 .y_stride = p->y_stride,
-                 .x_dtype = p->x_dtype,
-                 .y_dtype = p->y_dtype,
-                 .pair = p->glu != OPREG_GLU_NONE,
-                 .glu = p->glu,
-                 .glu_alpha = p->glu_alpha,
-                 .glu_limit = p->glu_limit,
-                 .by_dst = p->x_rows == OPREG_X_BY_DST,
-                 .experts = p->experts,
-                 .tokens = (int32_t)p->tokens,
-                 .top_k = p->top_k}};
-    args.base.route = route_view_of(call->bufs[OPREG_MOE_ROUTE_BUF].ptr, p->tokens, p->top_k,
-                                    p->experts);
-    for (uint32_t i = 0; i < call->num_weights && i < 2; i++) {
-        matmul_args_weight(&args.base, (int)i, call->weights[i], format);
-    }
+    rows32_args args = {.groups = 0};
+    rows32_moe_args(p, call, &args.base);
     if (wants_eight(p) && !is_planes(p->x_dtype)) {
         int64_t rows = x_rows_of(p);
         status = launch_quantize(call, state, args.base.x, p->x_dtype, rows, p->k, p->x_stride,

@@ -25,4 +25,7 @@ typedef struct rows32_format {
 const rows32_format *rows32_format_find(uint32_t id);
 extern const uint32_t rows32_formats[]; /* 0 ends                                                   */
 
+/* The arguments of a grouped call; the registry has checked them. */
+void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_args *args);
+
 #endif /* OPREG_SM90_ROWS32_HOST_H */

@@ -8,8 +8,14 @@
         rows32_##name##_##method##_w##waves(const __grid_constant__ rows32_args args) {            \
         rows32_##method<rows_##name, waves>(args);                                                 \
     }
-#define ROWS32_MAKE32(name) ROWS32_KERNEL(name, one, 8) ROWS32_KERNEL(name, eight, 8)
+/* eight columns: two blocks a multiprocessor at least, so that one fills the other's waits */
+#define ROWS32_KERNEL_EIGHT(name, waves)                                                           \
+    KERNEL __launch_bounds__(32 * waves, 2)                                                        \
+        rows32_##name##_eight_w##waves(const __grid_constant__ rows32_args args) {                 \
+        rows32_eight<rows_##name, waves>(args);                                                    \
+    }
+#define ROWS32_MAKE32(name) ROWS32_KERNEL(name, one, 8) ROWS32_KERNEL_EIGHT(name, 8)
 #define ROWS32_MAKE256(name)                                                                       \
     ROWS32_KERNEL(name, one, 4)                                                                    \
     ROWS32_KERNEL(name, one, 8)                                                                    \
-    ROWS32_KERNEL(name, one, 16) ROWS32_KERNEL(name, eight, 8)
+    ROWS32_KERNEL(name, one, 16) ROWS32_KERNEL_EIGHT(name, 8)

@@ -230,8 +230,7 @@ static double dot64(const rig_case *c, int which, int64_t expert, int64_t n, con
                     int64_t first, uint32_t dtype) {
     const opreg_weight_view *v = &c->view[which];
     const format_info *f = format_by_id(v->format);
-    const uint8_t *row =
-        (const uint8_t *)v->data + expert * v->expert_stride + n * v->row_bytes;
+    const uint8_t *row = (const uint8_t *)v->data + expert * v->expert_stride + n * v->row_bytes;
     double sum = 0;
     for (int64_t k = 0; k < v->k; k++) {
         sum += (double)f->value(row + k / f->values * f->bytes, (int)(k % f->values),
@@ -376,36 +375,44 @@ static void one(rig *r, opreg_op op, const char *text) {
                 chained = time_kernel(r, &c, kernel, prepared, &rot, &spread);
                 r->chained = 0;
             }
-            rig_poison(r, &c);
-            rig_run_gpu(r, &c, kernel, prepared, NULL);
-            nmse = error_of(r, &c);
-            if (is_base) {
-                base = kernel;
-                base_us = us;
-                for (uint32_t b = 0; b < c.num_bufs; b++) {
-                    if (c.shape[b].output) {
-                        rig_down(r, c.host[b].ptr, c.device[b].ptr, c.host[b].bytes);
-                    }
-                }
-            } else if (kernel->level == OPREG_LEVEL_CANONICAL) {
-                /* the same set for both: set 0 */
-                use_set(&c, &rot, 0, 0);
+            /* once more on the case's own weights and the last route or table, which the host has */
+            {
+                void *workspace = c.workspace;
+                uint64_t workspace_bytes = c.workspace_bytes;
+                c = kept;
+                c.workspace = workspace;
+                c.workspace_bytes = workspace_bytes;
+            }
+            if (rot.side_buffer[rot.count - 1] != NULL) {
+                c.device[rot.side_index].ptr = rot.side_buffer[rot.count - 1];
+            }
+            if (!is_base && kernel->level == OPREG_LEVEL_CANONICAL) {
+                rig_poison(r, &c);
                 rig_run_gpu(r, &c, base, 0, NULL);
                 for (uint32_t b = 0; b < c.num_bufs; b++) {
                     if (c.shape[b].output) {
                         rig_down(r, c.host[b].ptr, c.device[b].ptr, c.host[b].bytes);
                     }
                 }
-                use_set(&c, &rot, 0, prepared);
-                rig_run_gpu(r, &c, kernel, prepared, NULL);
+                for (uint32_t b = 0; b < c.num_bufs; b++) {
+                    if (c.shape[b].output) {
+                        r->gpu.io->fill(&r->host, &r->device, c.device[b].ptr, 0xff,
+                                        c.host[b].bytes, NULL);
+                    }
+                }
+            }
+            rig_run_gpu(r, &c, kernel, prepared, NULL);
+            nmse = error_of(r, &c);
+            if (is_base) {
+                base = kernel;
+                base_us = us;
+            } else if (kernel->level == OPREG_LEVEL_CANONICAL) {
                 differ = rig_compare(r, &c, kernel->name);
             }
             print_row(r, &c, text, kernel, us, spread, rot.bytes, base_us, nmse, differ, chained);
-            void *workspace = c.workspace;
-            uint64_t workspace_bytes = c.workspace_bytes;
-            c = kept; /* its own pointers come back */
-            c.workspace = workspace;
-            c.workspace_bytes = workspace_bytes;
+            for (uint32_t b = 0; b < c.num_bufs; b++) { /* the case's own buffers come back */
+                c.device[b] = kept.device[b];
+            }
             drop_rotation(r, &rot);
         }
     }

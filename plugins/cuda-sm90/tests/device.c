@@ -164,7 +164,9 @@ const opreg_kernel *rig_reference(rig *r, opreg_op op) {
 
 static void fill_floats(rig *r, void *p, uint64_t bytes, uint32_t dtype) {
     uint64_t count = dtype == OPREG_F32 ? bytes / 4 : dtype == OPREG_F8_E4M3 ? bytes : bytes / 2;
-    for (uint64_t i = 0; i < count; i++) {
+    const uint64_t period = 1 << 20; /* large arrays repeat */
+    uint64_t element = count != 0 ? bytes / count : 1;
+    for (uint64_t i = 0; i < (count < period ? count : period); i++) {
         float v = (float)rig_gaussian(r);
         if (dtype == OPREG_F8_E4M3) {
             uint8_t byte = (uint8_t)rig_random(r);
@@ -172,6 +174,10 @@ static void fill_floats(rig *r, void *p, uint64_t bytes, uint32_t dtype) {
         } else {
             canonical_store(p, (int64_t)i, dtype, v);
         }
+    }
+    for (uint64_t at = period; at < count; at += period) {
+        uint64_t left = count - at < period ? count - at : period;
+        memcpy((uint8_t *)p + at * element, p, (size_t)(left * element));
     }
 }
 

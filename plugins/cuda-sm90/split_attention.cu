@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * Split attention for the head dims, cache types and head groups of split_list.inc. */
+#include "split_attention.cuh"
+
+#define SPLIT_PART(dim, heads, name, kv, blocks)                                                   \
+    extern "C" __global__ void __launch_bounds__(dim, blocks)                                      \
+        split_part_d##dim##_h##heads##_##name(const __grid_constant__ split_args args) {           \
+        split_part<dim, heads, kv>(args);                                                          \
+    }
+#define SPLIT_MERGE(dim)                                                                           \
+    KERNEL KERNEL_THREADS(SPLIT_MERGE_THREADS)                                                     \
+        split_merge_d##dim(const __grid_constant__ split_args args) {                              \
+        split_merge<dim>(args);                                                                    \
+    }
+#include "split_list.inc"
