@@ -58,6 +58,7 @@ static opreg_status run_quantize(const opreg_host *host, const gpu_plan *plan,
     if (args->m == 0 || args->k == 0) {
         return OPREG_OK;
     }
+    launch.chained = plan->chained;
     launch.grid_x = blocks_of((args->k + 255) / 256, BASELINE_THREADS / 32);
     launch.grid_y = rows_of(args->m);
     return gpu_run(host, plan->device, &launch, args, stream);

@@ -12,6 +12,8 @@ KERNEL KERNEL_THREADS(BASELINE_THREADS) base_quantize(const quantize_args a) {
     int64_t runs = (a.k + 255) / 256;
     int64_t run = (int64_t)block_x() * (BASELINE_THREADS / WAVE) + wave_index();
     int64_t first = run * 256 + lane_index() * 8;
+    let_next_launch_start();
+    wait_for_launch_ahead();
     if (run >= runs) {
         return;
     }

@@ -47,13 +47,9 @@ const gpu_device *gpu_device_find(int32_t ordinal) {
 
 uint32_t gpu_units(const gpu_device *device) { return device->units; }
 
-uint32_t gpu_kernel_registers(const gpu_device *device, uint32_t symbol) {
-    return device->registers[symbol];
-}
-
 /* Looks up one kernel and makes the driver load it now, so that the first run may be captured. */
 static opreg_status load_kernel(const opreg_host *host, gpu_device *device,
-                                const gpu_symbol *symbol, CUfunction *out, uint32_t *used) {
+                                const gpu_symbol *symbol, CUfunction *out) {
     const cuda_driver *driver = &state.driver;
     char what[128];
     int registers = 0;
@@ -72,7 +68,6 @@ static opreg_status load_kernel(const opreg_host *host, gpu_device *device,
         error = driver->function_set(*out, CU_FUNCTION_MAX_DYNAMIC_SHARED,
                                      (int)symbol->shared_bytes);
     }
-    *used = (uint32_t)registers;
     return cuda_gpu_fail(host, error, what);
 }
 
@@ -90,7 +85,6 @@ static void close_device(gpu_device *device) {
     }
     free(device->modules);
     free(device->functions);
-    free(device->registers);
     memset(device, 0, sizeof *device);
 }
 
@@ -99,8 +93,7 @@ static opreg_status load_program(const opreg_host *host, const gpu_program *prog
     opreg_status status = OPREG_OK;
     device->modules = calloc(program->num_images, sizeof(CUmodule));
     device->functions = calloc(program->num_symbols, sizeof(CUfunction));
-    device->registers = calloc(program->num_symbols, sizeof(uint32_t));
-    if (device->modules == NULL || device->functions == NULL || device->registers == NULL) {
+    if (device->modules == NULL || device->functions == NULL) {
         host->error(host->ctx, "no memory for %u kernels", program->num_symbols);
         return OPREG_E_NOMEM;
     }
@@ -117,8 +110,7 @@ static opreg_status load_program(const opreg_host *host, const gpu_program *prog
             host, state.driver.module_load(&device->modules[i], images[i].data), what);
     }
     for (uint32_t i = 0; i < program->num_symbols && status == OPREG_OK; i++) {
-        status = load_kernel(host, device, &program->symbols[i], &device->functions[i],
-                             &device->registers[i]);
+        status = load_kernel(host, device, &program->symbols[i], &device->functions[i]);
     }
     cuda_gpu_leave();
     return status;

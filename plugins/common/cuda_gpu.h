@@ -17,7 +17,6 @@ struct gpu_device {
     uint32_t num_modules, num_functions;
     CUmodule *modules;
     CUfunction *functions;
-    uint32_t *registers; /* of each function                                                       */
 };
 
 typedef struct cuda_state {

@@ -73,6 +73,15 @@ DEVICE int32_t computed_here(int32_t value) {
     asm volatile("" : "+r"(value));
     return value;
 }
+/* Chained launches: what the launch ahead wrote is there after the first; the second lets the next
+ * one begin.  Nothing where launches are not chained. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+DEVICE void wait_for_launch_ahead() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+DEVICE void let_next_launch_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+#else
+DEVICE void wait_for_launch_ahead() {}
+DEVICE void let_next_launch_start() {}
+#endif
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) { return atomicAdd(p, value); }
 DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) { return atomicMin(p, value); }
 #else
@@ -164,6 +173,8 @@ template <class T> DEVICE const T &parameters_again(const T &) {
     asm volatile("" : "+s"(p));
     return *(const T *)p;
 }
+DEVICE void wait_for_launch_ahead() {}
+DEVICE void let_next_launch_start() {}
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) {
     return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
 }

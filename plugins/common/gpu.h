@@ -70,9 +70,6 @@ typedef struct gpu_resources {
 opreg_status gpu_kernel_resources(const opreg_host *host, const gpu_device *device, uint32_t symbol,
                                   gpu_resources *out);
 
-/* Registers a thread of a kernel uses on the device, as the driver said when it was opened. */
-uint32_t gpu_kernel_registers(const gpu_device *device, uint32_t symbol);
-
 /* Multiprocessors of the device. */
 uint32_t gpu_units(const gpu_device *device);
 

@@ -8,8 +8,6 @@
  * bf16, the rest as two words of f32, which spends fewer instructions and more shared reads. */
 #include "rows32.cuh"
 
-#include "formats/mix.h"
-
 #define MIX_WAVES 16
 
 /* By tensor: pairs of bf16, then the first and the second level as f32; each by book, four bits. */
@@ -60,8 +58,16 @@ DEVICE mix_group load_mix(const uint8_t *group, uint32_t lane) {
     return g;
 }
 
-DEVICE float half_scale(uint32_t meta, int h, uint32_t mask) {
-    return ue4m3_half(meta >> 8 * h & mask);
+/* The scale bytes of four halves, those above 0x7e made 0: ue4m3_half of them is their value. */
+DEVICE uint32_t scale_bytes(uint32_t meta, uint32_t mask) {
+    uint32_t m = meta & mask;
+    uint32_t bad = (m | ((m & 0x7f7f7f7fu) + 0x01010101u)) & 0x80808080u;
+    return m & ~((bad >> 7) * 255u);
+}
+
+DEVICE float half_scale(uint32_t bytes, int h) {
+    uint32_t at20 = h < 3 ? bytes << (20 - 8 * h) : bytes >> 4;
+    return __uint_as_float(at20 & 0x07f00000u) * 0x1p+119f;
 }
 
 KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows32_args args) {
@@ -86,7 +92,8 @@ KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows
     const uint8_t *up = a.data[1] + at * a.expert_stride[1] + (int64_t)block_x() * 32 * a.row_bytes;
     make_tables(&tables, gate_side, up_side);
     uint32_t gate_mode = gate_side->mode, up_mode = up_side->mode;
-    uint32_t gate_mask = gate_mode ? 127u : 255u, up_mask = up_mode ? 127u : 255u;
+    uint32_t gate_mask = gate_mode ? 0x7f7f7f7fu : ~0u, up_mask = up_mode ? 0x7f7f7f7fu : ~0u;
+    uint32_t gate_book = gate_mode ? 64u : 0u, up_book = up_mode ? 64u : 0u;
     for (int32_t e = begin; e < end; e++) {
         int32_t token = a.route.entry_token[e], dst = a.route.entry_dst[e];
         if (dst < 0 || dst >= (int32_t)a.route.cap_entries) {
@@ -117,23 +124,25 @@ KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows
                 u = load_mix(up + (p + MIX_WAVES) * 640u, lane);
             }
             const float4 *x = (const float4 *)(mix_x + p * 64u);
+            uint32_t scales = scale_bytes(now.meta, gate_mask);
+            uint32_t scales_up = scale_bytes(now_up.meta, up_mask);
             uint32_t gate_codes[4] = {now.codes.x, now.codes.y, now.codes.z, now.codes.w};
             uint32_t up_codes[4] = {now_up.codes.x, now_up.codes.y, now_up.codes.z, now_up.codes.w};
 #pragma unroll
             for (int h = 0; h < 4; h++) {
-                uint32_t gate_book = gate_mode ? now.meta >> (8 * h + 1) & 64u : 0u;
-                uint32_t up_book = up_mode ? now_up.meta >> (8 * h + 1) & 64u : 0u;
+                uint32_t book = now.meta >> (8 * h + 1) & gate_book;
+                uint32_t book_up = now_up.meta >> (8 * h + 1) & up_book;
                 float sum_gate = 0.0f, sum_up = 0.0f;
 #pragma unroll
                 for (int q = 0; q < 4; q++) {
                     float4 v = x[4 * h + q];
-                    sum_gate = fold4(gate_codes[h], q, gate_book, tables.words[0], v, sum_gate);
-                    sum_up = fold4(up_codes[h], q, up_book, tables.words[1], v, sum_up);
+                    sum_gate = fold4(gate_codes[h], q, book, tables.words[0], v, sum_gate);
+                    sum_up = fold4(up_codes[h], q, book_up, tables.words[1], v, sum_up);
                 }
                 acc_gate[h >> 1] =
-                    __fmaf_rn(half_scale(now.meta, h, gate_mask), sum_gate, acc_gate[h >> 1]);
+                    __fmaf_rn(half_scale(scales, h), sum_gate, acc_gate[h >> 1]);
                 acc_up[h >> 1] =
-                    __fmaf_rn(half_scale(now_up.meta, h, up_mask), sum_up, acc_up[h >> 1]);
+                    __fmaf_rn(half_scale(scales_up, h), sum_up, acc_up[h >> 1]);
             }
         }
         reduction[0][2 * wave][lane] = acc_gate[0];

@@ -79,9 +79,6 @@ template <class F> DEVICE void load_others(const uint8_t *next, uint32_t lane, u
     }
 }
 
-DEVICE void wait_for_launch_ahead() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-DEVICE void let_next_launch_start() { asm volatile("griddepcontrol.launch_dependents;"); }
-
 /* ---- x ------------------------------------------------------------------------------------------ */
 
 /* The row's activations as records in shared memory. */
@@ -376,8 +373,14 @@ DEVICE float tile_one_column(const matmul_args &a, const uint8_t *tile, uint32_t
 /* Fills the format's table; the whole block. */
 template <class F> DEVICE void fill_table(uint32_t *table) {
     if constexpr (F::table_words != 0) {
-        for (uint32_t i = thread_index(); i < F::table_words; i += thread_count()) {
-            table[i] = F::table_at((int)i);
+        constexpr int words = F::entry_words * F::copies; /* of one entry: pairs in either width     */
+#pragma unroll 4
+        for (uint32_t i = thread_index(); i < F::entries; i += thread_count()) {
+            uint2 row = F::entry_at((int)i);
+#pragma unroll
+            for (int c = 0; c < words / 2; c++) {
+                ((uint2 *)(table + words * i))[c] = row;
+            }
         }
         __syncthreads();
     }

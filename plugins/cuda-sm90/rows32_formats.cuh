@@ -12,7 +12,7 @@
  *   unit 32:  scale(w, j, h, dialect): f32 scale of half h (sub 16) or of the block; min(w, j) where
  *             min_sub is 32
  *   free_after(c)            the last j that reads piece c of 16 bytes; scales are read first
- *   table_words, fill of the table in shared memory
+ *   table_words, entries, entry_words, copies, entry_at(i): the table in shared memory
  * All indices are constants after unrolling. */
 #ifndef OPREG_SM90_ROWS32_FORMATS_CUH
 #define OPREG_SM90_ROWS32_FORMATS_CUH
@@ -80,8 +80,8 @@ MEMBER void look_up(const uint32_t *w, uint32_t t0, uint32_t t1, uint32_t t2, ui
     static const int bytes = bytes_, values = values_, unit = unit_, sub = sub_;                   \
     static const int min_sub = min_sub_, shift = shift_;
 #define NO_TABLE                                                                                   \
-    static const int table_words = 0, entry_words = 0, copies = 1;                                 \
-    MEMBER uint32_t table_at(int) { return 0u; }
+    static const int table_words = 0, entry_words = 0, copies = 1, entries = 0;                    \
+    MEMBER uint2 entry_at(int) { return make_uint2(0u, 0u); }
 #define NO_MINS                                                                                    \
     MEMBER void mins(const uint32_t *, uint32_t *) {}                                              \
     MEMBER float dmin(const uint32_t *) { return 0.0f; }
@@ -392,14 +392,16 @@ MEMBER uint32_t odd_scales(uint32_t s) { return s << 1 | 0x01010101u; }
 
 /* A grid in shared memory, several copies entry by entry: lanes that take different copies do not
  * meet in a bank. */
-#define GRID64(name, entries, copies_)                                                             \
-    static const int copies = copies_, entry_words = 2, table_words = 2 * (entries) * copies_;     \
-    MEMBER uint32_t table_at(int i) {                                                              \
-        return (uint32_t)(name[i / (2 * copies)] >> 32 * (i & 1));                                 \
+#define GRID64(name, entries_, copies_)                                                            \
+    static const int copies = copies_, entry_words = 2, entries = entries_;                        \
+    static const int table_words = 2 * entries_ * copies_;                                         \
+    MEMBER uint2 entry_at(int i) {                                                                 \
+        return make_uint2((uint32_t)name[i], (uint32_t)(name[i] >> 32));                           \
     }
-#define GRID32(name, entries, copies_)                                                             \
-    static const int copies = copies_, entry_words = 1, table_words = (entries) * copies_;         \
-    MEMBER uint32_t table_at(int i) { return name[i / copies]; }
+#define GRID32(name, entries_, copies_)                                                            \
+    static const int copies = copies_, entry_words = 1, entries = entries_;                        \
+    static const int table_words = entries_ * copies_;                                             \
+    MEMBER uint2 entry_at(int i) { return make_uint2(name[i], name[i]); }
 
 struct rows_iq2_xxs {
     GROUP(66, 256, 256, 32, 0, 0)

@@ -95,27 +95,16 @@ static opreg_status weight_supports(uint32_t format, uint32_t layout, int64_t k,
 
 static int is_planes(uint32_t dtype) { return dtype == OPREG_Q8_0 || dtype == OPREG_Q8_K; }
 
-/* Blocks that fit on one multiprocessor at once. */
-static int64_t resident(const gpu_plan *plan, const rows32_format *f, uint32_t method,
-                        uint32_t waves, int64_t k) {
-    uint32_t registers = (gpu_kernel_registers(plan->device, f->symbol + method) + 7u) & ~7u;
-    uint32_t by_registers = 65536u / (registers * waves * 32u), by_waves = 64u / waves;
-    uint32_t by_shared = 232448u / (shared_one(f, k, waves) + 1024u);
-    uint32_t least = by_registers < by_waves ? by_registers : by_waves;
-    return least < by_shared ? least : by_shared;
-}
-
-/* Few tiles want many waves each; as long as all tiles are resident at once eight are right, and
- * more tiles than that want four. */
+/* Few tiles want many waves each; very many want few, so that more tiles are in flight. */
 static uint32_t waves_for(const gpu_plan *plan, const rows32_format *f, int64_t tiles, int64_t k) {
     int64_t units = gpu_units(plan->device), groups = k / f->values;
     if (f->unit != 256u) {
         return 8;
     }
-    if (tiles <= units && groups >= 16) {
-        return 16;
+    if (tiles >= 12 * units) {
+        return 4;
     }
-    return resident(plan, f, ROWS32_ONE_W8, 8, k) * units >= tiles ? 8 : 4;
+    return tiles <= units && groups >= 16 ? 16 : 8;
 }
 
 static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,

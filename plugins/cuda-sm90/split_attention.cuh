@@ -68,6 +68,7 @@ template <int DIM, int HEADS> struct split_shared {
     float o[DIM / 32][HEADS][DIM]; /* parts of the waves                                            */
     float m[DIM / 32][HEADS], l[DIM / 32][HEADS];
     int any[DIM / 32];
+    float left[DIM / 32][HEADS], right[DIM / 32][HEADS]; /* factors, at the right part's number      */
 };
 
 /* Eight keys against the heads: scores of the strand to shared memory. */
@@ -179,37 +180,39 @@ DEVICE void step_values(const cache8<KV> *v, uint32_t mask, float *scores, float
         for (int h = 0; h < HEADS; h++) {
             float factor = rescale[h];
             p.m[h] = m[h];
-            p.l[h] = p.any ? p.l[h] * factor : 0.0f;
+            factor = p.any ? factor : 1.0f; /* the first step begins from zeros                    */
+            p.l[h] = p.l[h] * factor;
 #pragma unroll
             for (int e = 0; e < 8; e++) {
-                p.o[h][e] = p.any ? p.o[h][e] * factor : 0.0f;
+                p.o[h][e] = p.o[h][e] * factor;
             }
         }
         p.any = 1;
     }
     bool whole = __all_sync(0xffffffffu, mask == 255u);
 #pragma unroll
-    for (int j = 0; j < 8; j++) {
-        float value[8];
-        v[j].values(value);
-        if (whole) {
+    for (int j4 = 0; j4 < 8; j4 += 4) {
+        float weights[HEADS][4];
 #pragma unroll
-            for (int h = 0; h < HEADS; h++) {
-                float weight = scores[8 * h + j];
-                p.l[h] = p.l[h] + weight;
+        for (int h = 0; h < HEADS; h++) {
+            float4 four = *(const float4 *)(scores + 8 * h + j4);
+            weights[h][0] = four.x;
+            weights[h][1] = four.y;
+            weights[h][2] = four.z;
+            weights[h][3] = four.w;
+        }
 #pragma unroll
-                for (int e = 0; e < 8; e++) {
-                    p.o[h][e] = __fmaf_rn(weight, value[e], p.o[h][e]);
-                }
-            }
-        } else if (mask >> j & 1u) {
+        for (int i = 0; i < 4; i++) {
+            if (whole || (mask >> (j4 + i) & 1u)) {
+                float value[8];
+                v[j4 + i].values(value);
 #pragma unroll
-            for (int h = 0; h < HEADS; h++) {
-                float weight = scores[8 * h + j];
-                p.l[h] = p.l[h] + weight;
+                for (int h = 0; h < HEADS; h++) {
+                    p.l[h] = p.l[h] + weights[h][i];
 #pragma unroll
-                for (int e = 0; e < 8; e++) {
-                    p.o[h][e] = __fmaf_rn(weight, value[e], p.o[h][e]);
+                    for (int e = 0; e < 8; e++) {
+                        p.o[h][e] = __fmaf_rn(weights[h][i], value[e], p.o[h][e]);
+                    }
                 }
             }
         }
@@ -238,11 +241,44 @@ template <int HEADS> DEVICE void merge_lanes(strand_part<HEADS> &p, int distance
     p.any |= other_any;
 }
 
-/* Left and right by their flags, or the sum by two factors. */
-DEVICE float merged_value(float left, float right, int left_any, int right_any, float fl,
-                          float fr) {
+/* The sum by two factors; a negative one says that this side has no key. */
+DEVICE float merged_value(float left, float right, float fl, float fr) {
     float both = left * fl + right * fr;
-    return left_any ? (right_any ? both : left) : right;
+    return fr < 0.0f ? left : fl < 0.0f ? right : both;
+}
+
+/* Eight elements of q; by vectors where they lie so. */
+DEVICE void load_query(const void *q, int64_t at, uint32_t dtype, float *out) {
+    if (dtype == OPREG_F32) {
+        const float *from = (const float *)q + at;
+        if (((uintptr_t)from & 15u) == 0u) {
+            float4 x = ((const float4 *)from)[0], y = ((const float4 *)from)[1];
+            out[0] = x.x, out[1] = x.y, out[2] = x.z, out[3] = x.w;
+            out[4] = y.x, out[5] = y.y, out[6] = y.z, out[7] = y.w;
+        } else {
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                out[e] = from[e];
+            }
+        }
+    } else {
+        __align__(16) uint16_t bits[8];
+        const uint16_t *from = (const uint16_t *)q + at;
+        if (((uintptr_t)from & 15u) == 0u) {
+            *(uint4 *)bits = *(const uint4 *)from;
+        } else {
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                bits[e] = from[e];
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            float half;
+            asm("cvt.f32.f16 %0, %1;" : "=f"(half) : "h"(bits[e]));
+            out[e] = dtype == OPREG_BF16 ? bf16_to_f32(bits[e]) : half;
+        }
+    }
 }
 
 /* Grid: (segments, KV heads * chunks of HEADS query heads, tokens); DIM threads. */
@@ -280,11 +316,7 @@ template <int DIM, int HEADS, uint32_t KV> DEVICE void split_part(const split_ar
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
         int64_t head = first_head + h < last_head ? first_head + h : last_head;
-        int64_t at = token * a.q_stride + head * DIM + element;
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            q[h][e] = canonical_load(a.q, at + e, a.q_dtype);
-        }
+        load_query(a.q, token * a.q_stride + head * DIM + element, a.q_dtype, q[h]);
     }
     float k_scale = KV == OPREG_F8_E4M3 ? a.k_scale[kv_head] : 1.0f;
     strand_part<HEADS> p;
@@ -349,51 +381,82 @@ template <int DIM, int HEADS, uint32_t KV> DEVICE void split_part(const split_ar
         }
         shared.any[wave] = p.any;
     }
-    /* the waves' parts: thread e is element e */
-#pragma unroll
-    for (int distance = 1; distance < WAVES; distance <<= 1) {
-        block_barrier();
-        int32_t e = (int32_t)thread_index();
-#pragma unroll
-        for (int w = 0; w < WAVES; w += 2 * distance) {
-            int left = shared.any[w], right = shared.any[w + distance];
-#pragma unroll
-            for (int h = 0; h < HEADS; h++) {
-                float fl, fr;
-                (void)canonical_merge(shared.m[w][h], shared.m[w + distance][h], &fl, &fr);
-                shared.o[w][h][e] = merged_value(shared.o[w][h][e], shared.o[w + distance][h][e],
-                                                 left, right, fl, fr);
+    /* the waves' parts as a tree: a thread for the factors of each merge and head, then thread e is
+     * element e of all of them */
+    block_barrier();
+    int32_t e = (int32_t)thread_index();
+    if (e < (WAVES - 1) * HEADS) {
+        /* merge number `right` - 1 is that of the part `right` with the one its lowest bit below */
+        int32_t right = e / HEADS + 1, h = e % HEADS, low = right & -right, left = right - low;
+        float ml = 0.0f, mr = 0.0f, fl, fr;
+        int left_any = 0, right_any = 0;
+        for (int32_t w = left; w < right + low; w++) { /* maxima of the two sides                  */
+            if (shared.any[w]) {
+                float m = shared.m[w][h];
+                if (w < right) {
+                    ml = left_any && !(m > ml) ? ml : m;
+                    left_any = 1;
+                } else {
+                    mr = right_any && !(m > mr) ? mr : m;
+                    right_any = 1;
+                }
             }
         }
-        block_barrier();
-        if (e < HEADS) {
-#pragma unroll
-            for (int w = 0; w < WAVES; w += 2 * distance) {
-                int left = shared.any[w], right = shared.any[w + distance];
-                float fl, fr, m = canonical_merge(shared.m[w][e], shared.m[w + distance][e], &fl, &fr);
-                shared.l[w][e] = merged_value(shared.l[w][e], shared.l[w + distance][e], left, right,
-                                              fl, fr);
-                shared.m[w][e] = left ? (right ? m : shared.m[w][e]) : shared.m[w + distance][e];
-            }
-        }
-        block_barrier();
-        if (e == 0) {
-#pragma unroll
-            for (int w = 0; w < WAVES; w += 2 * distance) {
-                shared.any[w] |= shared.any[w + distance];
-            }
-        }
+        (void)canonical_merge(ml, mr, &fl, &fr);
+        shared.left[right][h] = left_any ? fl : -1.0f;
+        shared.right[right][h] = right_any ? fr : -1.0f;
     }
     block_barrier();
+    float part_o[HEADS], part_l = 0.0f, part_m = 0.0f;
+    int part_any = 0;
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+        float o[WAVES];
+#pragma unroll
+        for (int w = 0; w < WAVES; w++) {
+            o[w] = shared.o[w][h][e];
+        }
+#pragma unroll
+        for (int distance = 1; distance < WAVES; distance <<= 1) {
+#pragma unroll
+            for (int w = 0; w < WAVES; w += 2 * distance) {
+                o[w] = merged_value(o[w], o[w + distance], shared.left[w + distance][h],
+                                    shared.right[w + distance][h]);
+            }
+        }
+        part_o[h] = o[0];
+    }
+    if (e < HEADS) {
+        float l[WAVES];
+#pragma unroll
+        for (int w = 0; w < WAVES; w++) {
+            l[w] = shared.l[w][e];
+            if (shared.any[w]) {
+                float m = shared.m[w][e];
+                part_m = part_any && !(m > part_m) ? part_m : m;
+                part_any = 1;
+            }
+        }
+#pragma unroll
+        for (int distance = 1; distance < WAVES; distance <<= 1) {
+#pragma unroll
+            for (int w = 0; w < WAVES; w += 2 * distance) {
+                l[w] = merged_value(l[w], l[w + distance], shared.left[w + distance][e],
+                                    shared.right[w + distance][e]);
+            }
+        }
+        part_l = l[0];
+        if (first_head + e <= last_head) {
+            int64_t part = ((int64_t)token * a.q_heads + first_head + e) * args.segments + segment;
+            args.m[part] = part_any ? part_m : float_of(0x7fc00000u);
+            args.l[part] = part_l;
+        }
+    }
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
         if (first_head + h <= last_head) {
             int64_t part = ((int64_t)token * a.q_heads + first_head + h) * args.segments + segment;
-            args.o[part * DIM + thread_index()] = shared.o[0][h][thread_index()];
-            if (thread_index() == 0u) {
-                args.m[part] = shared.any[0] ? shared.m[0][h] : float_of(0x7fc00000u);
-                args.l[part] = shared.l[0][h];
-            }
+            args.o[part * DIM + e] = part_o[h];
         }
     }
 }

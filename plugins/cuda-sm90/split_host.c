@@ -27,14 +27,20 @@ static uint32_t symbol_of(int32_t dim, int32_t heads, uint32_t kv) {
     return UINT32_MAX;
 }
 
-/* Query heads that one block takes of a group. */
-static int32_t heads_of(const opreg_paged_attn_decode *p) {
-    int32_t group = p->q_heads / p->kv_heads;
-    return group > 2 ? 4 : group;
-}
-
 static int64_t segments_of(const opreg_paged_attn_decode *p) {
     return ((int64_t)p->max_seq_len + 255) / 256;
+}
+
+/* Query heads that one block takes of a group: all four read a key once, but a short call has more
+ * blocks, which then find their keys in the L2, with fewer. */
+static int32_t heads_of(const opreg_paged_attn_decode *p, uint32_t units) {
+    int32_t group = p->q_heads / p->kv_heads, heads = group > 2 ? 4 : group;
+    int64_t blocks = segments_of(p) * p->tokens * p->kv_heads * ((group + heads - 1) / heads);
+    while (heads > 1 && blocks < 2 * (int64_t)units) {
+        heads /= 2;
+        blocks *= 2;
+    }
+    return heads;
 }
 
 static int multiples_of_8(const opreg_paged_attn_decode *p) {
@@ -49,7 +55,7 @@ opreg_status split_attention_supports(const opreg_device *dev, const void *probl
     (void)dev;
     if (symbol_of(p->head_dim, 0, 0) == UINT32_MAX) {
         snprintf(reason, 128, "head_dim %d is not one of 64 128 256", p->head_dim);
-    } else if (symbol_of(p->head_dim, heads_of(p), p->kv_dtype) == UINT32_MAX) {
+    } else if (symbol_of(p->head_dim, 1, p->kv_dtype) == UINT32_MAX) {
         snprintf(reason, 128, "cache dtype %u is not one of bf16 f16 f8_e4m3", p->kv_dtype);
     } else if (!multiples_of_8(p)) {
         snprintf(reason, 128, "a cache stride is not a multiple of 8 elements");
@@ -81,7 +87,7 @@ opreg_status split_attention_run(void *state, const void *problem, const opreg_c
     const gpu_plan *plan = state;
     uint8_t *workspace = call->workspace.ptr;
     uint64_t o_bytes = align256(part_count(p) * (uint64_t)p->head_dim * 4u);
-    int32_t heads = heads_of(p), group = p->q_heads / p->kv_heads;
+    int32_t heads = heads_of(p, gpu_units(plan->device)), group = p->q_heads / p->kv_heads;
     split_args args = {.segments = (int32_t)segments_of(p)};
     gpu_launch part = {symbol_of(p->head_dim, heads, p->kv_dtype), 1, 1, 1, 1, 0, 0};
     gpu_launch merge = {symbol_of(p->head_dim, 0, 0), 1, 1, 1, SPLIT_MERGE_THREADS, 0, 0};

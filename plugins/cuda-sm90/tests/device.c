@@ -383,6 +383,23 @@ static void fill_attention(rig *r, rig_case *c) {
     }
 }
 
+/* Planes that agree: any codes, their sums, gaussian scales. */
+static void fill_planes(rig *r, opreg_buf codes, opreg_buf scales, opreg_buf sums) {
+    int8_t *q = codes.ptr;
+    int16_t *out = sums.ptr;
+    for (uint64_t i = 0; i < codes.bytes; i++) {
+        q[i] = (int8_t)((int)(rig_random(r) % 255u) - 127);
+    }
+    for (uint64_t j = 0; j < codes.bytes / 16; j++) {
+        int sum = 0;
+        for (int i = 0; i < 16; i++) {
+            sum += q[16 * j + (uint64_t)i];
+        }
+        out[j] = (int16_t)sum;
+    }
+    fill_floats(r, scales.ptr, scales.bytes, OPREG_F32);
+}
+
 static void fill_case(rig *r, rig_case *c) {
     for (uint32_t i = 0; i < c->num_bufs; i++) {
         if (!c->shape[i].output && c->host[i].bytes != 0) {
@@ -395,6 +412,11 @@ static void fill_case(rig *r, rig_case *c) {
                     c->problem.quantize.x_dtype);
         break;
     case OPREG_OP_MATMUL_BT_QUANT:
+        if (c->host[OPREG_MATMUL_X_SCALES].ptr != NULL) {
+            fill_planes(r, c->host[OPREG_MATMUL_X], c->host[OPREG_MATMUL_X_SCALES],
+                        c->host[OPREG_MATMUL_X_SUMS]);
+            break;
+        }
         fill_floats(r, c->host[OPREG_MATMUL_X].ptr, c->host[OPREG_MATMUL_X].bytes,
                     c->problem.matmul.x_dtype);
         break;
