@@ -10,7 +10,9 @@
 
 #include "canonical.h"
 
-#if defined(__CUDACC__)
+#if defined(OPREG_EMULATED_DEVICE)
+#define DEVICE_MEMBER static inline
+#elif defined(__CUDACC__)
 #define DEVICE_MEMBER static __device__ __forceinline__
 #else
 #define DEVICE_MEMBER static __attribute__((device)) inline __attribute__((always_inline))

@@ -6,7 +6,9 @@
 
 #include <stdint.h>
 
-#if defined(__CUDACC__)
+#if defined(OPREG_EMULATED_DEVICE) /* tests of plugins */
+#include "emulated_device.h"
+#elif defined(__CUDACC__)
 #define KERNEL extern "C" __global__ void
 #define DEVICE static __device__ __forceinline__
 #define KERNEL_THREADS(threads) __launch_bounds__(threads)

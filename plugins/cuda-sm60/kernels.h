@@ -5,6 +5,8 @@
 
 #include "baseline.h"
 
+extern const uint32_t down_ws_formats[], glu_ws_formats[], gemv_ws_formats[]; /* 0 ends */
+
 #define OPREG_KERNEL(name, op, level, kind, ...) KERNEL_DECLARE_##kind(name)
 #define KERNEL_DECLARE_BASELINE(name)
 #define KERNEL_DECLARE_OPT_IN(name) BASELINE_DECLARE(name)

@@ -8,7 +8,6 @@
 #define no_formats NULL
 #define KIND_BASELINE OPREG_KF_BASELINE
 #define KIND_OPT_IN   0u
-#define OPREG_LAYOUT_ROWS32 PREPARED_ROWS32
 
 static const char base_quantize_summary[] = "one wave quantizes 256 activations";
 static const char base_matmul_summary[] = "one wave an output, every format and layout";
@@ -18,6 +17,9 @@ static const char base_moe_glu_summary[] = "gate, up and glu by one wave an outp
 static const char base_moe_down_summary[] = "requantizes h, then one wave an output";
 static const char base_combine_summary[] = "one thread an output, slots ascending";
 static const char base_ffn_summary[] = "the stages one after another, h in f32";
+static const char gemv_ws_summary[] = "up to 8 rows of x, weight rows staged in shared memory";
+static const char glu_ws_summary[] = "gate, up and glu, weight rows staged in shared memory";
+static const char down_ws_summary[] = "requantizes h, weight rows staged in shared memory";
 static const char base_attention_summary[] = "one block a head, one wave a strand";
 
 #define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_, formats_) \

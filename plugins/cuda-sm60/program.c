@@ -2,9 +2,18 @@
  * program.c - the embedded code objects and the kernels in them. */
 #include "program.h"
 
+#include "staged_args.h"
+
 /* images.S puts each code object between two symbols; images.inc lists them. */
 #define SM60_IMAGE(name) extern const unsigned char sm60_##name[];
 #include "images.inc"
+#undef SM60_IMAGE
+
+#define SM60_IMAGE(name) SM60_IMAGE_##name,
+enum sm60_image {
+#include "images.inc"
+    SM60_IMAGES
+};
 #undef SM60_IMAGE
 
 /* Sizes are not constants to the compiler; the driver reads them from the object itself. */
@@ -30,10 +39,14 @@ static const gpu_image jit_images[] = {
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
     {"base_" #name, BASELINE_IMAGE_##kind, 0},
+#define STAGED_FORMAT(NAME, name, unit, words, table_bytes)                                        \
+    {"staged_" #name, SM60_IMAGE_staged, STAGED_MOST_SHARED},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
+#include "staged_list.inc"
 };
 #undef OPREG_FORMAT
+#undef STAGED_FORMAT
 
 const gpu_program sm60_program = {
     .arch = "sm_60",

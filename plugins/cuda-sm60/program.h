@@ -5,6 +5,15 @@
 
 #include "baseline.h"
 
+/* Every format has one baseline symbol; the staged kernels follow in the order of staged_list.inc. */
+#define OPREG_FORMAT(NAME, ...) SM60_BASELINE_##NAME,
+enum sm60_symbol {
+    SM60_BEFORE_FORMATS = BASE_FIRST_FORMAT - 1,
+#include "formats/formats.inc"
+    SM60_FIRST_STAGED
+};
+#undef OPREG_FORMAT
+
 extern const gpu_program sm60_program;
 
 #endif /* OPREG_CUDA_SM60_PROGRAM_H */
