@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * replay.c - a call's inputs and weights in one file, which `opreg shadow replay` reads.
  *
- * Lines of text up to "end", then the bytes they announce in the same order: docs/replay.md. */
+ * Lines of text up to "end", then the bytes they announce in the same order: docs/command.md. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

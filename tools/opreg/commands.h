@@ -6,6 +6,7 @@
 #include "options.h"
 
 extern const command command_list, command_explain, command_verify, command_bench, command_test,
-    command_new_plugin;
+    command_new_plugin,
+    command_shadow;
 
 #endif /* OPREG_TOOLS_COMMANDS_H */

@@ -10,7 +10,8 @@
 #include "output.h"
 
 static const command *const commands[] = {&command_list, &command_explain, &command_verify,
-                                          &command_bench, &command_test, &command_new_plugin};
+                                          &command_bench, &command_test, &command_new_plugin,
+                                          &command_shadow};
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static void print_help(void) {
