@@ -212,12 +212,12 @@ static int64_t x_rows_of(const opreg_moe_matmul *p) {
     return p->x_rows == OPREG_X_BY_TOKEN ? p->tokens : p->tokens * p->top_k;
 }
 
-/* Few tokens rarely share an expert: one column each.  From eight tokens on, columns of a group. */
+/* Entries that rarely share an expert go one by one; three or more of a group go together. */
 static int wants_eight(const opreg_moe_matmul *p) {
-    return p->tokens * p->top_k >= 2 * (int64_t)p->experts || p->tokens >= 64;
+    return p->tokens * p->top_k >= 3 * (int64_t)p->experts;
 }
 
-static opreg_status moe_supports(const void *problem, char reason[128]) {
+static opreg_status grouped_supports(const void *problem, char reason[128]) {
     const opreg_moe_matmul *p = problem;
     if ((int64_t)p->tokens * p->top_k + 1 > 65535 && p->experts + 1 > 65535) {
         snprintf(reason, 128, "%d experts are more than a grid can hold", p->experts);
@@ -226,7 +226,7 @@ static opreg_status moe_supports(const void *problem, char reason[128]) {
     return weight_supports(p->b_dtype, p->layout, p->k, reason);
 }
 
-static uint64_t moe_workspace(const void *problem) {
+static uint64_t grouped_workspace(const void *problem) {
     const opreg_moe_matmul *p = problem;
     return is_planes(p->x_dtype) || !wants_eight(p)
                ? 0
@@ -260,7 +260,7 @@ void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_a
     }
 }
 
-static opreg_status moe_run(void *state, const void *problem, const opreg_call *call) {
+static opreg_status grouped_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_moe_matmul *p = problem;
     const gpu_format *format = gpu_format_find(p->b_dtype);
     opreg_status status = OPREG_OK;
@@ -280,14 +280,14 @@ static opreg_status moe_run(void *state, const void *problem, const opreg_call *
 #define ROWS32_STAGE(name)                                                                         \
     opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
         (void)dev;                                                                                 \
-        return moe_supports(problem, reason);                                                      \
+        return grouped_supports(problem, reason);                                                      \
     }                                                                                              \
     uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
         (void)dev;                                                                                 \
-        return moe_workspace(problem);                                                             \
+        return grouped_workspace(problem);                                                             \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return moe_run(state, problem, call);                                                      \
+        return grouped_run(state, problem, call);                                                      \
     }
 ROWS32_STAGE(rows32_moe_matmul)
 ROWS32_STAGE(rows32_moe_glu)

@@ -95,7 +95,9 @@ void rig_open(rig *r) {
     if (opreg_cpu_entry(&r->host, &r->cpu) != OPREG_OK ||
         opreg_cuda_sm90_entry(&r->host, &r->gpu) != OPREG_OK ||
         r->gpu.probe(&r->host, &r->device, 1, &count) != OPREG_OK || count == 0) {
-        printf("skipped: no sm_90 device here\n");
+        for (uint32_t i = 0; i < r->gpu.num_kernels; i++) {
+            printf("skipped %s: no sm_90 device\n", r->gpu.kernels[i]->name);
+        }
         exit(77);
     }
     printf("# device %s, %u multiprocessors, built with %s\n", r->device.name, r->device.units,

@@ -44,6 +44,13 @@ int main(int argc, char **argv) {
     }
     opreg_kit_report_print(&report, text, sizeof text);
     printf("kit: %s\n", text);
+    if (report.passed == 0) {
+        opreg_plugin_row plugins[8];
+        size_t count = opreg_plugins(registry, plugins, sizeof plugins[0], 8);
+        for (size_t i = 0; i < count && i < 8; i++) {
+            printf("%s: %s\n", plugins[i].name, plugins[i].reason);
+        }
+    }
     opreg_destroy(registry);
     return report.skipped != 0 && report.passed == 0 ? 77 : report.failed + report.never_run != 0;
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ * test_sm90.c - what can be promised of the plugin without its device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda_driver.h"
+#include "rows32_host.h"
+
+opreg_status opreg_cuda_sm90_entry(const opreg_host *host, opreg_plugin *out);
+
+static char last_line[512];
+
+static void keep_line(void *user, opreg_log_level level, const char *line) {
+    (void)user;
+    (void)level;
+    snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+static void keep_error(void *user, const char *format, ...) {
+    va_list args;
+    (void)user;
+    va_start(args, format);
+    vsnprintf(last_line, sizeof last_line, format, args);
+    va_end(args);
+}
+
+static const opreg_host host = {.struct_size = sizeof host,
+                                .abi_major = OPREG_ABI_MAJOR,
+                                .log = keep_line,
+                                .error = keep_error};
+
+static opreg_plugin entered(void) {
+    opreg_plugin plugin = {.struct_size = sizeof plugin};
+    assert_int_equal(opreg_cuda_sm90_entry(&host, &plugin), OPREG_OK);
+    return plugin;
+}
+
+static const opreg_kernel *kernel_named(const opreg_plugin *plugin, const char *name) {
+    for (uint32_t i = 0; i < plugin->num_kernels; i++) {
+        if (strcmp(plugin->kernels[i]->name, name) == 0) {
+            return plugin->kernels[i];
+        }
+    }
+    fail_msg("no kernel %s", name);
+    return NULL;
+}
+
+static void a_machine_without_the_driver_has_no_device_and_the_log_says_why(void **state) {
+    opreg_plugin plugin = entered();
+    cuda_driver driver;
+    char text[256];
+    size_t count = 99;
+    (void)state;
+    if (cuda_driver_load(&driver, NULL, text, sizeof text) == 0) {
+        skip(); /* this machine has the driver */
+    }
+    assert_int_equal(plugin.probe(&host, NULL, 0, &count), OPREG_OK);
+    assert_int_equal(count, 0);
+    assert_non_null(strstr(last_line, "libcuda.so.1"));
+    plugin.shutdown(&host);
+}
+
+static void a_missing_library_is_named(void **state) {
+    cuda_driver driver;
+    char text[256];
+    (void)state;
+    assert_int_equal(cuda_driver_load(&driver, "libnosuchdriver.so.1", text, sizeof text), -1);
+    assert_non_null(strstr(text, "libnosuchdriver.so.1"));
+}
+
+static void a_library_without_a_needed_function_is_named_with_it(void **state) {
+    cuda_driver driver;
+    char text[256];
+    (void)state;
+    assert_int_equal(cuda_driver_load(&driver, "libm.so.6", text, sizeof text), -1);
+    assert_non_null(strstr(text, "libm.so.6"));
+    assert_non_null(strstr(text, "cuInit"));
+}
+
+static void an_older_host_is_refused(void **state) {
+    opreg_host other = host;
+    opreg_plugin plugin = {.struct_size = sizeof plugin};
+    (void)state;
+    other.abi_major = OPREG_ABI_MAJOR + 1u;
+    assert_int_equal(opreg_cuda_sm90_entry(&other, &plugin), OPREG_E_ABI);
+}
+
+static void a_plan_on_a_device_that_is_not_open_is_refused(void **state) {
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device, .kind = OPREG_CUDA, .ordinal = 77};
+    void *plan = NULL;
+    (void)state;
+    assert_int_equal(
+        kernel_named(&plugin, "base_matmul")->prepare(&host, &device, NULL, &plan), OPREG_E_ARG);
+    assert_null(plan);
+    assert_non_null(strstr(last_line, "77"));
+}
+
+static void a_prepared_group_holds_every_stored_byte_once(void **state) {
+    (void)state;
+    for (const uint32_t *format = prepared_formats; *format != 0; format++) {
+        int32_t values = 0;
+        const prepared_shape *shape = prepared_shape_find(*format, &values);
+        uint32_t group = shape->block_bytes * shape->blocks;
+        uint8_t *seen = calloc(32u * group, 1);
+        assert_non_null(seen);
+        assert_int_equal(shape->block_bytes, (uint32_t)gpu_format_find(*format)->bytes);
+        assert_int_equal(values, gpu_format_find(*format)->values * (int32_t)shape->blocks);
+        for (uint32_t row = 0; row < 32; row++) {
+            for (uint32_t i = 0; i < group; i++) {
+                uint32_t p = prepared_position(shape, i / shape->block_bytes,
+                                               i % shape->block_bytes);
+                uint32_t at = prepared_offset(group, row, p);
+                if (at >= 32u * group || seen[at]++ != 0) {
+                    fail_msg("%s: row %u byte %u goes to %u, which is taken or outside",
+                             gpu_format_find(*format)->name, row, i, at);
+                }
+            }
+        }
+        free(seen);
+    }
+}
+
+static void kernels_over_rows32_agree_with_the_layout(void **state) {
+    (void)state;
+    for (const uint32_t *format = rows32_formats; *format != 0; format++) {
+        const rows32_format *f = rows32_format_find(*format);
+        int32_t values = 0;
+        assert_non_null(prepared_shape_find(*format, &values));
+        assert_int_equal(values, f->values);
+        assert_int_equal((int32_t)f->unit, gpu_format_find(*format)->unit);
+    }
+}
+
+static void a_refusal_names_the_number(void **state) {
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device};
+    opreg_matmul_bt_quant matmul = {.b_dtype = OPREG_Q4_0,
+                                    .m = 1,
+                                    .n = 64,
+                                    .k = 96,
+                                    .layout = OPREG_LAYOUT_ANY};
+    opreg_paged_attn_decode attention = {.q_heads = 8,
+                                         .kv_heads = 2,
+                                         .head_dim = 80,
+                                         .kv_dtype = OPREG_BF16,
+                                         .max_seq_len = 100};
+    char reason[128] = "";
+    (void)state;
+    assert_int_equal(kernel_named(&plugin, "rows32_one")->supports(&device, &matmul, reason),
+                     OPREG_E_UNSUPPORTED);
+    assert_non_null(strstr(reason, "96"));
+    matmul.k = 128;
+    assert_int_equal(kernel_named(&plugin, "rows32_one")->supports(&device, &matmul, reason),
+                     OPREG_OK);
+    matmul.m = 5;
+    assert_int_equal(kernel_named(&plugin, "rows32_one")->supports(&device, &matmul, reason),
+                     OPREG_E_UNSUPPORTED);
+    assert_non_null(strstr(reason, "5"));
+    assert_int_equal(kernel_named(&plugin, "split_attention")->supports(&device, &attention, reason),
+                     OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "head_dim 80 is not one of 64 128 256");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_machine_without_the_driver_has_no_device_and_the_log_says_why),
+        cmocka_unit_test(a_missing_library_is_named),
+        cmocka_unit_test(a_library_without_a_needed_function_is_named_with_it),
+        cmocka_unit_test(an_older_host_is_refused),
+        cmocka_unit_test(a_plan_on_a_device_that_is_not_open_is_refused),
+        cmocka_unit_test(a_prepared_group_holds_every_stored_byte_once),
+        cmocka_unit_test(kernels_over_rows32_agree_with_the_layout),
+        cmocka_unit_test(a_refusal_names_the_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
