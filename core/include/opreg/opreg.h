@@ -492,7 +492,7 @@ typedef struct opreg_kernel_row {
     int32_t priority;
     uint32_t enabled;      /* 1 when a plan may take it                                              */
     char plugin[32], kernel[64], flag[96], variable[128];
-    char formats[256];     /* names, space separated; "" where the operator has no weight            */
+    char formats[512];     /* names, space separated; "" where the operator has no weight            */
     char summary[128];
 } opreg_kernel_row;
 OPREG_API size_t opreg_kernels(opreg_registry *reg, opreg_kernel_row *rows, size_t row_bytes,

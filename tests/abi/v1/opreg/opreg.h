@@ -444,8 +444,9 @@ OPREG_API opreg_status opreg_destroy(opreg_registry *reg);
 /* Sets a flag: "cuda-sm90" to off, on, exact or fast; "cuda-sm90/q4_k_gemv" to on or off; "trace",
  * "strict", "shadow", "guard" as in the environment.  Beats the environment.  Opens the plugin when
  * needed.  Plans that exist keep their variant.  E_ARG: no such flag or word; E_LOAD, E_ABI,
- * E_DEVICE: the plugin does not open, and the flag keeps its old word.  This version has neither
- * shadow nor guard: switching them on is E_UNSUPPORTED, here and at creation. */
+ * E_DEVICE: the plugin does not open, and the flag keeps its old word.  trace, shadow and guard hold for
+ * plans that are made afterwards (trace run: for all plans); "shadow-dir" takes an absolute directory
+ * for replay files, or "". */
 OPREG_API opreg_status opreg_enable(opreg_registry *reg, const char *flag, const char *word);
 
 /* Reads the manifests of one more directory (absolute path) and opens the plugins that are on.  Every
@@ -491,7 +492,7 @@ typedef struct opreg_kernel_row {
     int32_t priority;
     uint32_t enabled;      /* 1 when a plan may take it                                              */
     char plugin[32], kernel[64], flag[96], variable[128];
-    char formats[256];     /* names, space separated; "" where the operator has no weight            */
+    char formats[512];     /* names, space separated; "" where the operator has no weight            */
     char summary[128];
 } opreg_kernel_row;
 OPREG_API size_t opreg_kernels(opreg_registry *reg, opreg_kernel_row *rows, size_t row_bytes,
@@ -552,7 +553,9 @@ OPREG_API uint64_t opreg_plan_layout_bytes(const opreg_plan *plan);  /* for prep
 
 /* Runs a plan: enqueues on args->stream (GPU), or computes before it returns (CPU).  No allocation,
  * no lock, no environment, no synchronisation.  Nothing is launched where the problem is empty.
- * E_ARG: a buffer is null, short or misaligned, or a weight does not fit; E_WORKSPACE; E_DEVICE. */
+ * E_ARG: a buffer is null, short or misaligned, or a weight does not fit; E_WORKSPACE; E_DEVICE.
+ * A plan made with shadow or guard on waits for the stream, and so cannot be captured; E_CHECK: what
+ * guard found (the outputs stay as they were) or, in strict mode, shadow. */
 OPREG_API opreg_status opreg_plan_run(const opreg_plan *plan, const opreg_args *args);
 
 /* ---- weights ---------------------------------------------------------------------------------- */
