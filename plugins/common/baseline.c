@@ -191,7 +191,7 @@ uint64_t base_matmul_workspace(const opreg_device *dev, const void *problem) {
     return planes_bytes(p->b_dtype, p->x_dtype, p->m, p->k);
 }
 
-opreg_status matmul_run(void *state, const void *problem, const opreg_call *call,
+opreg_status gpu_matmul_run(void *state, const void *problem, const opreg_call *call,
                         const matmul_shape *shape) {
     const opreg_matmul_bt_quant *p = problem;
     const gpu_plan *plan = state;
@@ -229,7 +229,7 @@ opreg_status matmul_run(void *state, const void *problem, const opreg_call *call
 }
 
 opreg_status base_matmul_run(void *state, const void *problem, const opreg_call *call) {
-    return matmul_run(state, problem, call, &baseline_shape);
+    return gpu_matmul_run(state, problem, call, &baseline_shape);
 }
 
 /* ---- grouped matrices -------------------------------------------------------------------------------- */
@@ -306,7 +306,7 @@ static opreg_status run_stage(const opreg_call *call, const gpu_plan *plan,
                               : run_matmul(call->host, plan, shape, format, args, call->stream);
 }
 
-opreg_status moe_run(void *state, const void *problem, const opreg_call *call,
+opreg_status gpu_moe_run(void *state, const void *problem, const opreg_call *call,
                      const matmul_shape *shape) {
     matmul_args args = {.x = call->bufs[OPREG_MOE_X].ptr,
                         .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
@@ -326,7 +326,7 @@ opreg_status moe_run(void *state, const void *problem, const opreg_call *call,
         return moe_workspace(problem);                                                             \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return moe_run(state, problem, call, &baseline_shape);                                     \
+        return gpu_moe_run(state, problem, call, &baseline_shape);                                     \
     }
 MOE_STAGE(base_moe_matmul)
 MOE_STAGE(base_moe_glu)

@@ -85,9 +85,9 @@ typedef struct matmul_shape {
     uint32_t (*symbol)(const gpu_format *format);
 } matmul_shape;
 /* Run a dense or a grouped problem: x is quantized into the workspace where the format asks for it. */
-opreg_status matmul_run(void *state, const void *problem, const opreg_call *call,
+opreg_status gpu_matmul_run(void *state, const void *problem, const opreg_call *call,
                         const matmul_shape *shape);
-opreg_status moe_run(void *state, const void *problem, const opreg_call *call,
+opreg_status gpu_moe_run(void *state, const void *problem, const opreg_call *call,
                      const matmul_shape *shape);
 
 void attention_args_fill(attention_args *args, const opreg_paged_attn_decode *p,

@@ -88,7 +88,7 @@ uint64_t qdot_gemv_workspace(const opreg_device *dev, const void *problem) {
 }
 
 opreg_status qdot_gemv_run(void *state, const void *problem, const opreg_call *call) {
-    return matmul_run(state, problem, call, &gemv);
+    return gpu_matmul_run(state, problem, call, &gemv);
 }
 
 opreg_status qdot_splitk_supports(const opreg_device *dev, const void *problem, char reason[128]) {
@@ -106,7 +106,7 @@ uint64_t qdot_splitk_workspace(const opreg_device *dev, const void *problem) {
 }
 
 opreg_status qdot_splitk_run(void *state, const void *problem, const opreg_call *call) {
-    return matmul_run(state, problem, call, &splitk);
+    return gpu_matmul_run(state, problem, call, &splitk);
 }
 
 #define GROUPED(name, stage)                                                                       \
@@ -119,7 +119,7 @@ opreg_status qdot_splitk_run(void *state, const void *problem, const opreg_call 
         return stage##_workspace(dev, problem);                                                    \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return moe_run(state, problem, call, &grouped);                                            \
+        return gpu_moe_run(state, problem, call, &grouped);                                            \
     }
 GROUPED(qdot_grouped, base_moe_matmul)
 GROUPED(qdot_grouped_glu, base_moe_glu)

@@ -210,7 +210,7 @@ static int64_t x_rows_of(const opreg_moe_matmul *p) {
 
 #define MOST_GROUPS 65535
 
-static opreg_status moe_supports(const uint32_t *list, const opreg_moe_matmul *p, uint32_t matrices,
+static opreg_status grouped_supports(const uint32_t *list, const opreg_moe_matmul *p, uint32_t matrices,
                                  char reason[128]) {
     int64_t entries = p->tokens * p->top_k, groups = entries < p->experts ? entries : p->experts;
     if (groups + 1 > MOST_GROUPS) {
@@ -220,11 +220,11 @@ static opreg_status moe_supports(const uint32_t *list, const opreg_moe_matmul *p
     return supports(list, p->b_dtype, p->layout, p->n, p->k, matrices, reason);
 }
 
-static uint64_t moe_workspace(const opreg_moe_matmul *p) {
+static uint64_t grouped_workspace(const opreg_moe_matmul *p) {
     return workspace(p->b_dtype, p->x_dtype, x_rows_of(p), p->k);
 }
 
-static opreg_status moe_run(const uint32_t *list, void *state, const opreg_moe_matmul *p,
+static opreg_status run_grouped(const uint32_t *list, void *state, const opreg_moe_matmul *p,
                             const opreg_call *call) {
     staged_args args = {.base = {.x = call->bufs[OPREG_MOE_X].ptr,
                                  .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
@@ -259,14 +259,14 @@ static opreg_status moe_run(const uint32_t *list, void *state, const opreg_moe_m
 #define STAGED_STAGE(name, matrices)                                                               \
     opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
         (void)dev;                                                                                 \
-        return moe_supports(name##_formats, problem, matrices, reason);                            \
+        return grouped_supports(name##_formats, problem, matrices, reason);                            \
     }                                                                                              \
     uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
         (void)dev;                                                                                 \
-        return moe_workspace(problem);                                                             \
+        return grouped_workspace(problem);                                                             \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return moe_run(name##_formats, state, problem, call);                                      \
+        return run_grouped(name##_formats, state, problem, call);                                      \
     }
 STAGED_STAGE(down_ws, 1u)
 STAGED_STAGE(glu_ws, 2u)

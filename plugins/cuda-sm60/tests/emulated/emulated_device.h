@@ -28,6 +28,8 @@ DEVICE uint32_t block_y() { return emulated->block[1]; }
 DEVICE uint32_t block_z() { return emulated->block[2]; }
 DEVICE uint32_t grid_x() { return emulated->grid[0]; }
 DEVICE uint32_t grid_y() { return emulated->grid[1]; }
+DEVICE void let_next_launch_start() {} /* launches run one after another */
+DEVICE void wait_for_launch_ahead() {}
 DEVICE void block_barrier() { emulated_block_barrier(); }
 DEVICE void wave_barrier() { (void)emulated_exchange(0, 0); }
 DEVICE uint32_t wave_read(uint32_t value, int lane) {
