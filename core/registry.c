@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * registry.c - makes and ends registries, finds plugins, opens and closes them. */
+ * registry.c - makes and ends registries, and sets their flags. */
 #define _GNU_SOURCE
 #include "registry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
 #include "loader.h"
+#include "plugins.h"
 
 /* ---- complaints ----------------------------------------------------------------------------- */
 
 /* A warning that strict mode turns into an error of creation. */
-static void complain(void *user, const char *line) {
+void registry_complain(void *user, const char *line) {
     opreg_registry *reg = user;
     size_t old = reg->complaints != NULL ? strlen(reg->complaints) : 0, more = strlen(line);
     char *all;
@@ -27,332 +27,6 @@ static void complain(void *user, const char *line) {
     if (all != NULL) {
         snprintf(all + old, more + 3, "%s%s", old > 0 ? "; " : "", line);
         reg->complaints = all;
-    }
-}
-
-/* ---- plugins -------------------------------------------------------------------------------- */
-
-plugin_entry *registry_plugin(opreg_registry *reg, const char *name) {
-    for (size_t i = 0; i < reg->num_plugins; i++) {
-        if (strcmp(reg->plugins[i]->name, name) == 0) {
-            return reg->plugins[i];
-        }
-    }
-    return NULL;
-}
-
-static void free_entry(plugin_entry *entry) {
-    if (entry != NULL) {
-        free(entry->format_rows);
-        free(entry->about);
-        free(entry);
-    }
-}
-
-static plugin_entry *new_entry(opreg_registry *reg, plugin_origin origin) {
-    plugin_entry *entry = calloc(1, sizeof *entry);
-    if (entry != NULL) {
-        entry->reg = reg;
-        entry->origin = origin;
-        host_init(entry);
-    }
-    return entry;
-}
-
-static opreg_status append_entry(opreg_registry *reg, plugin_entry *entry) {
-    plugin_entry **rows = realloc(reg->plugins, (reg->num_plugins + 1) * sizeof *rows);
-    if (rows == NULL) {
-        return fail(OPREG_E_NOMEM, "no memory for plugin %s", entry->name);
-    }
-    reg->plugins = rows;
-    rows[reg->num_plugins++] = entry;
-    return OPREG_OK;
-}
-
-problem_formats registry_formats(const opreg_registry *reg) {
-    return (problem_formats){reg->formats, reg->num_formats};
-}
-
-/* The list of plugins' formats, made anew after an open or a close. */
-static opreg_status collect_formats(opreg_registry *reg) {
-    size_t count = 0;
-    const opreg_plugin_format **rows;
-    for (size_t i = 0; i < reg->num_plugins; i++) {
-        count += reg->plugins[i]->table.num_formats;
-    }
-    rows = calloc(count + 1, sizeof *rows);
-    if (rows == NULL) {
-        return fail(OPREG_E_NOMEM, "no memory for the formats of plugins");
-    }
-    count = 0;
-    for (size_t i = 0; i < reg->num_plugins; i++) {
-        for (uint32_t f = 0; f < reg->plugins[i]->table.num_formats; f++) {
-            rows[count++] = &reg->plugins[i]->formats[f];
-        }
-    }
-    free((void *)reg->formats);
-    reg->formats = rows;
-    reg->num_formats = count;
-    return OPREG_OK;
-}
-
-static opreg_status define_kernel_flags(plugin_entry *entry) {
-    opreg_registry *reg = entry->reg;
-    char flag[128];
-    for (uint32_t i = 0; i < entry->table.num_kernels; i++) {
-        opreg_status status;
-        snprintf(flag, sizeof flag, "%s/%s", entry->name, entry->kernels[i].name);
-        status = flags_define(&reg->flags, flag, FLAG_VARIANT, "off", entry->kernels[i].summary,
-                              &entry->kernel_flags[i]);
-        if (status != OPREG_OK) {
-            return status;
-        }
-        reg->flags.rows[entry->kernel_flags[i]].implied = 1;
-    }
-    return OPREG_OK;
-}
-
-static opreg_status define_plugin_flag(plugin_entry *entry, const char *standard) {
-    opreg_registry *reg = entry->reg;
-    char summary[128];
-    snprintf(summary, sizeof summary, "plugin %s", entry->name);
-    return flags_define(&reg->flags, entry->name,
-                        entry->origin == ORIGIN_BUILT_IN ? FLAG_CPU_LEVEL : FLAG_LEVEL, standard,
-                        summary, &entry->flag);
-}
-
-int plugin_is_on(const plugin_entry *entry) {
-    return entry->state == OPREG_PLUGIN_READY && flags_on(&entry->reg->flags, entry->flag);
-}
-
-int kernel_is_on(const plugin_entry *entry, size_t kernel) {
-    const flags *store = &entry->reg->flags;
-    const opreg_kernel *k = &entry->kernels[kernel];
-    const char *level = flags_word(store, entry->flag, NULL), *word;
-    uint32_t source;
-    if (strcmp(level, "off") == 0) {
-        return 0;
-    }
-    word = flags_word(store, entry->kernel_flags[kernel], &source);
-    if (source != OPREG_SOURCE_DEFAULT) {
-        return strcmp(word, "on") == 0;
-    }
-    return (k->flags & OPREG_KF_BASELINE) != 0 || strcmp(level, "fast") == 0 ||
-           (strcmp(level, "exact") == 0 && k->level == OPREG_LEVEL_CANONICAL);
-}
-
-static void close_plugin(plugin_entry *entry, opreg_plugin_state state) {
-    loader_close(entry);
-    entry->state = state;
-    collect_formats(entry->reg);
-}
-
-static opreg_status open_plugin(plugin_entry *entry) {
-    opreg_status status;
-    if (entry->conflict[0] != '\0') {
-        status = fail(OPREG_E_LOAD, "%s", entry->conflict);
-    } else {
-        registry_log(entry->reg, OPREG_LOG_DEBUG, "opening plugin %s from %s", entry->name,
-                     entry->path);
-        status = loader_open(entry);
-    }
-    if (status == OPREG_OK) {
-        entry->state = entry->num_devices > 0 ? OPREG_PLUGIN_READY : OPREG_PLUGIN_NO_DEVICE;
-        status = define_kernel_flags(entry);
-        if (status == OPREG_OK) {
-            status = collect_formats(entry->reg);
-        }
-        if (status != OPREG_OK) {
-            close_plugin(entry, OPREG_PLUGIN_FAILED);
-        }
-    }
-    if (status != OPREG_OK) {
-        entry->state = OPREG_PLUGIN_FAILED;
-        snprintf(entry->reason, sizeof entry->reason, "%s", opreg_last_error());
-    } else if (entry->state == OPREG_PLUGIN_NO_DEVICE) {
-        snprintf(entry->reason, sizeof entry->reason, "no device of this machine is for it (%s)",
-                 entry->table.archs);
-        registry_log(entry->reg, OPREG_LOG_INFO, "plugin %s is open, but %s", entry->name,
-                     entry->reason);
-    } else {
-        entry->reason[0] = '\0';
-    }
-    return status;
-}
-
-/* ---- discovery ------------------------------------------------------------------------------ */
-
-static opreg_status define_words(plugin_entry *entry, const char *list, flag_kind kind) {
-    char word[256], flag[300];
-    while (next_word(&list, word, sizeof word)) {
-        size_t index;
-        opreg_status status;
-        snprintf(flag, sizeof flag, "%s/%s", entry->name, word);
-        status = flags_define(&entry->reg->flags, flag, kind, "off", "", &index);
-        if (status != OPREG_OK) {
-            return status;
-        }
-        if (entry->reg->flags.rows[index].kind != (uint32_t)kind) {
-            return fail(OPREG_E_LOAD, "%s: %s is a kernel and a switch", entry->path, word);
-        }
-        entry->reg->flags.rows[index].implied = kind == FLAG_VARIANT;
-    }
-    return OPREG_OK;
-}
-
-static opreg_status define_removed(plugin_entry *entry) {
-    const char *list = entry->about->removed;
-    char word[256], old[300], instead[300];
-    while (next_word(&list, word, sizeof word)) {
-        char *colon = strchr(word, ':');
-        opreg_status status;
-        if (colon != NULL) {
-            *colon = '\0';
-        }
-        snprintf(old, sizeof old, "%s/%s", entry->name, word);
-        snprintf(instead, sizeof instead, "%s/%s", entry->name, colon != NULL ? colon + 1 : "");
-        status = flags_define_removed(&entry->reg->flags, old,
-                                      colon != NULL && colon[1] != '\0' ? instead : "");
-        if (status != OPREG_OK) {
-            return status;
-        }
-    }
-    return OPREG_OK;
-}
-
-static int same_file(const char *a, const char *b) {
-    struct stat left, right;
-    return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev &&
-           left.st_ino == right.st_ino;
-}
-
-/* A second manifest of one name: calm when it means the same file, else an error that names both. */
-static opreg_status meet_again(plugin_entry *old, const manifest *m) {
-    if (old->origin == ORIGIN_MANIFEST) {
-        manifest copy = *m;
-        if (same_file(old->about->path, m->path) ||
-            (manifest_library(&copy) == OPREG_OK && manifest_library(old->about) == OPREG_OK &&
-             same_file(old->about->library, copy.library))) {
-            return OPREG_OK;
-        }
-    }
-    fail(OPREG_E_LOAD, "two plugins are named %s: %s and %s; remove one", old->name, old->path,
-         m->path);
-    if (old->origin == ORIGIN_MANIFEST && old->library == NULL) {
-        snprintf(old->conflict, sizeof old->conflict, "%s", opreg_last_error());
-    }
-    return OPREG_E_LOAD;
-}
-
-static opreg_status take_manifest(opreg_registry *reg, const manifest *m) {
-    plugin_entry *entry = registry_plugin(reg, m->name);
-    opreg_status status;
-    if (entry != NULL) {
-        return meet_again(entry, m);
-    }
-    entry = new_entry(reg, ORIGIN_MANIFEST);
-    if (entry != NULL) {
-        entry->about = malloc(sizeof *entry->about);
-    }
-    if (entry == NULL || entry->about == NULL) {
-        free_entry(entry);
-        return fail(OPREG_E_NOMEM, "no memory for %s", m->path);
-    }
-    *entry->about = *m;
-    snprintf(entry->name, sizeof entry->name, "%s", m->name);
-    snprintf(entry->path, sizeof entry->path, "%s", m->path);
-    status = append_entry(reg, entry);
-    if (status != OPREG_OK) {
-        free_entry(entry);
-        return status;
-    }
-    entry->flag = FLAG_NONE;
-    status = define_plugin_flag(entry, "off");
-    if (status == OPREG_OK) {
-        status = define_words(entry, m->kernels, FLAG_VARIANT);
-    }
-    if (status == OPREG_OK) {
-        status = define_words(entry, m->switches, FLAG_SWITCH);
-    }
-    if (status == OPREG_OK) {
-        status = define_removed(entry);
-    }
-    if (status != OPREG_OK) {
-        if (entry->flag == FLAG_NONE) { /* it has no flag of its own: it cannot be switched on */
-            reg->num_plugins--;
-            free_entry(entry);
-        } else {
-            snprintf(entry->conflict, sizeof entry->conflict, "%s", opreg_last_error());
-            snprintf(entry->reason, sizeof entry->reason, "%s", opreg_last_error());
-            entry->state = OPREG_PLUGIN_FAILED;
-        }
-    }
-    return status;
-}
-
-typedef struct search {
-    opreg_registry *reg;
-    opreg_status status; /* of the first manifest that could not be taken                           */
-    char text[ERROR_TEXT_BYTES];
-} search;
-
-static void found_manifest(void *user, const char *path) {
-    search *s = user;
-    manifest *m = malloc(sizeof *m);
-    opreg_status status =
-        m == NULL ? fail(OPREG_E_NOMEM, "no memory for %s", path) : manifest_read(path, m);
-    if (status == OPREG_OK) {
-        status = take_manifest(s->reg, m);
-    }
-    if (status != OPREG_OK) {
-        complain(s->reg, opreg_last_error());
-        if (s->status == OPREG_OK) {
-            s->status = status;
-            snprintf(s->text, sizeof s->text, "%s", opreg_last_error());
-        }
-    }
-    free(m);
-}
-
-/* Reads every manifest it can; the status is that of the first it cannot. */
-static opreg_status read_directory(opreg_registry *reg, const char *dir) {
-    search s = {.reg = reg};
-    opreg_status status = discover_directory(dir, found_manifest, &s);
-    if (status == OPREG_OK && s.status != OPREG_OK) {
-        status = fail(s.status, "%s", s.text);
-    }
-    return status;
-}
-
-/* Opens what is switched on and not open yet; a failure is a complaint. */
-static void open_enabled(opreg_registry *reg) {
-    for (size_t i = 0; i < reg->num_plugins; i++) {
-        plugin_entry *entry = reg->plugins[i];
-        if (entry->state != OPREG_PLUGIN_OFF || !flags_on(&reg->flags, entry->flag)) {
-            continue;
-        }
-        if (open_plugin(entry) != OPREG_OK) {
-            complain(reg, entry->reason);
-        }
-    }
-}
-
-/* A variant that is switched on in a plugin that stays closed. */
-static void warn_closed(opreg_registry *reg) {
-    for (size_t i = 0; i < reg->flags.count; i++) {
-        const flag_setting *row = &reg->flags.rows[i];
-        const char *slash = strchr(row->flag, '/');
-        char name[96];
-        plugin_entry *entry;
-        if (slash == NULL || strcmp(row->env, "on") != 0) {
-            continue;
-        }
-        snprintf(name, sizeof name, "%.*s", (int)(slash - row->flag), row->flag);
-        entry = registry_plugin(reg, name);
-        if (entry != NULL && entry->flag != FLAG_NONE && !flags_on(&reg->flags, entry->flag)) {
-            registry_log(reg, OPREG_LOG_WARN, "%s is on, but plugin %s is off and stays closed: set %s=on",
-                         row->variable, name, reg->flags.rows[entry->flag].variable);
-        }
     }
 }
 
@@ -405,7 +79,7 @@ static void apply_core_flags(opreg_registry *reg) {
 }
 
 static opreg_status add_built_in(opreg_registry *reg) {
-    plugin_entry *entry = new_entry(reg, ORIGIN_BUILT_IN);
+    plugin_entry *entry = entry_new(reg, ORIGIN_BUILT_IN);
     opreg_status status;
     if (entry == NULL) {
         return fail(OPREG_E_NOMEM, "no memory for the built-in backend");
@@ -413,13 +87,13 @@ static opreg_status add_built_in(opreg_registry *reg) {
     snprintf(entry->name, sizeof entry->name, "cpu");
     snprintf(entry->path, sizeof entry->path, "(built in)");
     entry->entry = opreg_cpu_entry;
-    status = append_entry(reg, entry);
+    status = entry_append(reg, entry);
     if (status != OPREG_OK) {
-        free_entry(entry);
+        entry_free(entry);
         return status;
     }
-    status = define_plugin_flag(entry, "on");
-    return status == OPREG_OK ? open_plugin(entry) : status;
+    status = entry_define_flag(entry, "on");
+    return status == OPREG_OK ? entry_open(entry) : status;
 }
 
 static void discover_all(opreg_registry *reg) {
@@ -427,9 +101,9 @@ static void discover_all(opreg_registry *reg) {
     const char *more = flags_text(&reg->flags, reg->flag_dir);
     if ((reg->config.flags & OPREG_CF_NO_INSTALLED) == 0 &&
         discover_installed(installed, sizeof installed)) {
-        read_directory(reg, installed);
+        manifests_read(reg, installed);
     }
-    if (more != NULL && read_directory(reg, more) != OPREG_OK) {
+    if (more != NULL && manifests_read(reg, more) != OPREG_OK) {
         registry_log(reg, OPREG_LOG_DEBUG, "%s", opreg_last_error());
     }
 }
@@ -443,7 +117,7 @@ static void free_registry(opreg_registry *reg) {
     }
     pool_destroy(reg->workers);
     for (size_t i = 0; i < reg->num_plugins; i++) {
-        free_entry(reg->plugins[i]);
+        entry_free(reg->plugins[i]);
     }
     free(reg->plugins);
     free((void *)reg->formats);
@@ -456,7 +130,7 @@ static void free_registry(opreg_registry *reg) {
 
 static opreg_status set_up(opreg_registry *reg) {
     opreg_status status = flags_init(
-        &reg->flags, (reg->config.flags & OPREG_CF_NO_ENV) == 0, complain, reg);
+        &reg->flags, (reg->config.flags & OPREG_CF_NO_ENV) == 0, registry_complain, reg);
     if (status != OPREG_OK) {
         return status;
     }
@@ -481,8 +155,8 @@ static opreg_status set_up(opreg_registry *reg) {
     }
     discover_all(reg);
     flags_check_unknown(&reg->flags);
-    open_enabled(reg);
-    warn_closed(reg);
+    manifests_open_enabled(reg);
+    manifests_warn_closed(reg);
     if (reg->strict && reg->complaints != NULL) {
         return fail(OPREG_E_STRICT, "strict: %s", reg->complaints);
     }
@@ -573,7 +247,7 @@ static opreg_status enable_plugin(opreg_registry *reg, size_t index) {
         if (entry->state == OPREG_PLUGIN_READY || entry->state == OPREG_PLUGIN_NO_DEVICE) {
             return OPREG_OK;
         }
-        return open_plugin(entry);
+        return entry_open(entry);
     }
     return OPREG_OK;
 }
@@ -621,117 +295,6 @@ opreg_status opreg_enable(opreg_registry *reg, const char *flag, const char *wor
     status = registry_lock(reg);
     if (status == OPREG_OK) {
         status = enable(reg, flag, word);
-        registry_unlock(reg);
-    }
-    return status;
-}
-
-opreg_status opreg_discover(opreg_registry *reg, const char *absolute_dir) {
-    opreg_status status;
-    if (reg == NULL || absolute_dir == NULL) {
-        return fail(OPREG_E_ARG, "the %s is null", reg == NULL ? "registry" : "directory");
-    }
-    if (absolute_dir[0] != '/') {
-        return fail(OPREG_E_ARG, "the plugin directory \"%s\" is not an absolute path",
-                    absolute_dir);
-    }
-    if (reg->flags.elevated) {
-        return fail(OPREG_E_ARG, "this process has raised rights: only installed plugins are found");
-    }
-    status = registry_lock(reg);
-    if (status == OPREG_OK) {
-        status = read_directory(reg, absolute_dir);
-        open_enabled(reg);
-        registry_unlock(reg);
-    }
-    return status;
-}
-
-static opreg_status add(opreg_registry *reg, opreg_entry_fn entry_fn) {
-    plugin_entry *entry = new_entry(reg, ORIGIN_ADDED), *old;
-    opreg_status status;
-    if (entry == NULL) {
-        return fail(OPREG_E_NOMEM, "no memory for a plugin");
-    }
-    entry->entry = entry_fn;
-    snprintf(entry->path, sizeof entry->path, "(added)");
-    status = loader_open(entry); /* its name is not known before */
-    if (status != OPREG_OK) {
-        free_entry(entry);
-        return status;
-    }
-    snprintf(entry->name, sizeof entry->name, "%s", entry->table.name);
-    old = registry_plugin(reg, entry->name);
-    if (old != NULL) {
-        loader_close(entry);
-        if (old->origin == ORIGIN_ADDED && old->state == OPREG_PLUGIN_UNLOADED) {
-            free_entry(entry);
-            old->entry = entry_fn;
-            return open_plugin(old);
-        }
-        status = fail(OPREG_E_ARG, "a plugin named %s is there already: %s", old->name, old->path);
-        free_entry(entry);
-        return status;
-    }
-    status = define_plugin_flag(entry, "on");
-    if (status == OPREG_OK) {
-        entry->state = entry->num_devices > 0 ? OPREG_PLUGIN_READY : OPREG_PLUGIN_NO_DEVICE;
-        status = define_kernel_flags(entry);
-    }
-    if (status == OPREG_OK) {
-        status = append_entry(reg, entry);
-    }
-    if (status != OPREG_OK) {
-        loader_close(entry);
-        free_entry(entry);
-        return status;
-    }
-    return collect_formats(reg);
-}
-
-opreg_status opreg_add(opreg_registry *reg, opreg_entry_fn entry) {
-    opreg_status status;
-    if (reg == NULL || entry == NULL) {
-        return fail(OPREG_E_ARG, "the %s is null", reg == NULL ? "registry" : "entry function");
-    }
-    status = registry_lock(reg);
-    if (status == OPREG_OK) {
-        status = add(reg, entry);
-        registry_unlock(reg);
-    }
-    return status;
-}
-
-static opreg_status unload(opreg_registry *reg, const char *name) {
-    plugin_entry *entry = registry_plugin(reg, name);
-    unsigned live;
-    if (entry == NULL) {
-        return fail(OPREG_E_ARG, "there is no plugin named \"%s\"", name);
-    }
-    if (entry->origin == ORIGIN_BUILT_IN) {
-        return fail(OPREG_E_ARG, "the built-in backend cannot be unloaded");
-    }
-    if (entry->state != OPREG_PLUGIN_READY && entry->state != OPREG_PLUGIN_NO_DEVICE) {
-        return fail(OPREG_E_ARG, "plugin %s is not open", name);
-    }
-    live = atomic_load(&entry->live);
-    if (live > 0) {
-        return fail(OPREG_E_BUSY, "plugin %s has %u live plans and weights: destroy them first",
-                    name, live);
-    }
-    close_plugin(entry, OPREG_PLUGIN_UNLOADED);
-    snprintf(entry->reason, sizeof entry->reason, "taken out by opreg_unload");
-    return OPREG_OK;
-}
-
-opreg_status opreg_unload(opreg_registry *reg, const char *plugin) {
-    opreg_status status;
-    if (reg == NULL || plugin == NULL) {
-        return fail(OPREG_E_ARG, "the %s is null", reg == NULL ? "registry" : "plugin name");
-    }
-    status = registry_lock(reg);
-    if (status == OPREG_OK) {
-        status = unload(reg, plugin);
         registry_unlock(reg);
     }
     return status;
