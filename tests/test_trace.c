@@ -85,6 +85,39 @@ static void a_traced_problem_can_be_read_back(void **state) {
     assert_int_equal(matmul_of(from).n, 4);
 }
 
+static void the_end_of_a_registry_sums_up_runs_and_refusals(void **state) {
+    static planned q;
+    (void)state;
+    planned_open(&q, "m=2 n=4 k=256 b=q4_k");
+    assert_works(opreg_enable(q.reg, "trace", "plan"));
+    opreg_plan_destroy(q.plan);
+    for (int i = 0; i < 2; i++) {
+        q.problem.m = i == 0 ? 2 : 9;
+        assert_works(opreg_plan_create(q.reg, &q.dev, OPREG_OP_MATMUL_BT_QUANT, &q.problem, &q.plan));
+        if (i == 0) {
+            assert_works(opreg_plan_run(q.plan, &q.args));
+            assert_works(opreg_plan_run(q.plan, &q.args));
+            opreg_plan_destroy(q.plan);
+        }
+    }
+    q.said.text[0] = '\0';
+    q.said.length = 0;
+    planned_close(&q);
+    assert_text(q.said.text, "v1 total fake/exact_one plans=1 runs=2 enqueue=");
+    assert_text(q.said.text, "v1 total fake/base plans=1 runs=0 enqueue=");
+    assert_text(q.said.text, "v1 refused fake/int_one plans=1 \"flag off: set OPREG_FAKE_INT_ONE=on\"");
+    assert_text(q.said.text, "v1 refused fake/exact_one plans=1 \"m 9 is above 8\"");
+}
+
+static void without_a_trace_the_end_is_silent(void **state) {
+    static planned q;
+    (void)state;
+    planned_open(&q, "m=2 n=4 k=256 b=q4_k");
+    assert_works(opreg_plan_run(q.plan, &q.args));
+    planned_close(&q);
+    assert_string_equal(q.said.text, "");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_plan, close_plan)
 
 int main(void) {
@@ -95,6 +128,8 @@ int main(void) {
         TEST(a_refusal_is_traced_with_its_text),
         TEST(a_run_says_its_status),
         TEST(a_traced_problem_can_be_read_back),
+        cmocka_unit_test(the_end_of_a_registry_sums_up_runs_and_refusals),
+        cmocka_unit_test(without_a_trace_the_end_is_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,9 +74,13 @@ static void io_stream_destroy(IO, void *on) {
     free(on);
 }
 
+/* As on a real device, a stream that is being captured cannot be waited for. */
 static opreg_status io_stream_sync(IO, void *on) {
-    IO_UNUSED;
-    (void)on;
+    (void)dev;
+    if (on != NULL && ((stream *)on)->recording != NULL) {
+        host->error(host->ctx, "error 900 (capture unsupported)");
+        return OPREG_E_DEVICE;
+    }
     return OPREG_OK;
 }
 
