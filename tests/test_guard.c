@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * test_guard.c - what guard says about a run, and what it leaves alone. */
+#include "fake/paper_gpu.h"
 #include "watched.h"
 
 static watched w;
@@ -102,6 +103,41 @@ static void guard_holds_for_plans_made_after_it(void **state) {
     watched_close(&w);
 }
 
+/* A device with streams and graphs, as far as host memory can be one. */
+static void a_captured_stream_is_refused_with_the_reason(void **state) {
+    opreg_device dev = device_of(OPREG_CUDA, 7, "paper");
+    opreg_matmul_bt_quant problem = matmul_of("m=2 n=32 k=256 b=q4_0 y_stride=40 layout=stored");
+    opreg_weight_desc desc = {.struct_size = sizeof desc, .format = OPREG_Q4_0, .experts = 1,
+                              .n = WATCHED_N, .k = 256};
+    const opreg_device_io *io;
+    const opreg_host *host;
+    void *graph = NULL;
+    (void)state;
+    watched_open(&w, "planted/faithful_matmul", "guard", "on");
+    assert_works(opreg_add(w.reg, paper_gpu_entry));
+    opreg_plan_destroy(w.plan);
+    opreg_weight_destroy(w.weight);
+    desc.data = (opreg_buf){w.blocks, sizeof w.blocks};
+    assert_works(opreg_weight_create(w.reg, &dev, &desc, &w.weight));
+    w.weights[0] = w.weight;
+    assert_works(opreg_plan_create_named(w.reg, &dev, OPREG_OP_MATMUL_BT_QUANT, &problem,
+                                         "paper-gpu/matmul", &w.plan));
+    assert_works(opreg_device_io_get(w.reg, &dev, &io, &host));
+    assert_works(io->stream_create(host, &dev, &w.args.stream));
+    free(w.scratch);
+    w.scratch = aligned_alloc(256, (size_t)(opreg_plan_workspace(w.plan) + 511) / 256 * 256);
+    w.args.workspace = (opreg_buf){w.scratch, opreg_plan_workspace(w.plan)};
+    assert_works(opreg_plan_run(w.plan, &w.args));
+    assert_works(io->capture_begin(host, &dev, w.args.stream));
+    assert_failed(opreg_plan_run(w.plan, &w.args), OPREG_E_DEVICE,
+                  "paper-gpu/matmul: shadow and guard wait for the stream, and it cannot be waited for "
+                  "(error 900 (capture unsupported)): is it being captured in a graph?");
+    assert_works(io->capture_end(host, &dev, w.args.stream, &graph));
+    io->graph_destroy(host, &dev, graph);
+    io->stream_destroy(host, &dev, w.args.stream);
+    watched_close(&w);
+}
+
 static void wrong_arguments_are_refused_as_without_guard(void **state) {
     (void)state;
     watched_open(&w, "planted/faithful_matmul", "guard", "on");
@@ -123,6 +159,7 @@ int main(void) {
         cmocka_unit_test(a_failed_check_leaves_the_outputs_as_they_were),
         cmocka_unit_test(an_output_that_is_its_input_is_fine),
         cmocka_unit_test(guard_holds_for_plans_made_after_it),
+        cmocka_unit_test(a_captured_stream_is_refused_with_the_reason),
         cmocka_unit_test(wrong_arguments_are_refused_as_without_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
