@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * test_guard.c - what guard says about a run, and what it leaves alone. */
+#include <pthread.h>
+
 #include "fake/paper_gpu.h"
 #include "watched.h"
 
@@ -138,6 +140,45 @@ static void a_captured_stream_is_refused_with_the_reason(void **state) {
     watched_close(&w);
 }
 
+typedef struct runner {
+    float y[2 * WATCHED_STRIDE];
+    opreg_status status;
+} runner;
+
+/* Its own outputs and workspace, the plan of all. */
+static void *run_some(void *arg) {
+    runner *r = arg;
+    opreg_buf bufs[2] = {{r->y, sizeof r->y}, w.bufs[OPREG_MATMUL_X]};
+    opreg_args args = w.args;
+    args.bufs = bufs;
+    args.workspace.ptr = aligned_alloc(256, (size_t)(args.workspace.bytes + 511) / 256 * 256);
+    for (int i = 0; i < 5 && r->status == OPREG_OK; i++) {
+        r->status = opreg_plan_run(w.plan, &args);
+    }
+    free(args.workspace.ptr);
+    return NULL;
+}
+
+static void one_plan_is_checked_on_several_threads(void **state) {
+    runner runners[4] = {0};
+    pthread_t threads[4];
+    (void)state;
+    watched_open(&w, "planted/faithful_matmul", "guard", "on");
+    assert_works(opreg_enable(w.reg, "shadow", "1/2"));
+    watched_plan(&w, "planted/faithful_matmul", "");
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, run_some, &runners[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(runners[i].status, OPREG_OK);
+        assert_memory_equal(runners[i].y, runners[0].y, WATCHED_N * sizeof(float));
+    }
+    watched_close(&w);
+    assert_text(w.said.text, "compared=10 of 20 differing=0");
+    assert_text(w.said.text, "v1 guard planted/faithful_matmul runs=20");
+}
+
 static void wrong_arguments_are_refused_as_without_guard(void **state) {
     (void)state;
     watched_open(&w, "planted/faithful_matmul", "guard", "on");
@@ -160,6 +201,7 @@ int main(void) {
         cmocka_unit_test(an_output_that_is_its_input_is_fine),
         cmocka_unit_test(guard_holds_for_plans_made_after_it),
         cmocka_unit_test(a_captured_stream_is_refused_with_the_reason),
+        cmocka_unit_test(one_plan_is_checked_on_several_threads),
         cmocka_unit_test(wrong_arguments_are_refused_as_without_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
