@@ -371,7 +371,7 @@ opreg_status select_strict(opreg_op op, const candidate *rows, size_t count) {
 
 static void fill_row(const candidate *row, opreg_candidate *out) {
     memset(out, 0, sizeof *out);
-    out->verdict = row->verdict;
+    out->verdict = (int32_t)row->verdict;
     out->rank = row->rank;
     out->workspace = row->workspace;
     out->layout = row->layouts[0];
