@@ -167,6 +167,21 @@ static opreg_status read_lines(reading *r, char *text) {
     return OPREG_OK;
 }
 
+static opreg_status check_words(const reading *r, const char *what, const char *list) {
+    char word[64];
+    while (next_word(&list, word, sizeof word)) {
+        if (!name_is_valid(word, '_')) {
+            return fail(OPREG_E_LOAD,
+                        "%s: %s \"%s\" is not at most 63 lower-case letters, digits and _",
+                        r->path, what, word);
+        }
+    }
+    return *list == '\0' ? OPREG_OK
+                         : fail(OPREG_E_LOAD,
+                                "%s: %s \"%.80s\" is not at most 63 lower-case letters, digits and _",
+                                r->path, what, list);
+}
+
 static opreg_status check_manifest(const reading *r) {
     const manifest *m = r->out;
     const char *list;
@@ -191,23 +206,16 @@ static opreg_status check_manifest(const reading *r) {
                     "%s: library \"%s\" has a slash: it must be the name of a file beside it",
                     r->path, m->file);
     }
-    list = m->kernels;
-    while (next_word(&list, word, sizeof word)) {
-        if (!name_is_valid(word, '_') || strlen(word) > 63) {
-            return fail(OPREG_E_LOAD,
-                        "%s: kernel \"%s\" is not at most 63 lower-case letters, digits and _",
-                        r->path, word);
-        }
+    if (check_words(r, "kernel", m->kernels) != OPREG_OK ||
+        check_words(r, "switch", m->switches) != OPREG_OK) {
+        return OPREG_E_LOAD;
     }
-    list = m->switches;
+    list = m->removed;
     while (next_word(&list, word, sizeof word)) {
-        if (!name_is_valid(word, '_') || strlen(word) > 63) {
-            return fail(OPREG_E_LOAD,
-                        "%s: switch \"%s\" is not at most 63 lower-case letters, digits and _",
-                        r->path, word);
-        }
     }
-    return OPREG_OK;
+    return *list == '\0' ? OPREG_OK
+                         : fail(OPREG_E_LOAD, "%s: a word of removed is longer than %zu", r->path,
+                                sizeof word - 1);
 }
 
 opreg_status manifest_parse(const char *path, const char *text, manifest *out) {
@@ -322,7 +330,8 @@ opreg_status discover_directory(const char *dir,
     char path[1024];
     int count = scandir(dir, &names, is_manifest, by_name);
     if (count < 0) {
-        return fail(OPREG_E_LOAD, "the plugin directory %s: %s", dir, strerror(errno));
+        return fail(errno == ENOMEM ? OPREG_E_NOMEM : OPREG_E_LOAD, "the plugin directory %s: %s", dir,
+                    strerror(errno));
     }
     for (int i = 0; i < count; i++) {
         if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, names[i]->d_name) < sizeof path) {

@@ -203,6 +203,8 @@ void flags_free(flags *store) {
     }
     free(store->env);
     free(store->rows);
+    free(store->by_flag);
+    free(store->by_variable);
     free(store->removed);
     memset(store, 0, sizeof *store);
 }
@@ -242,20 +244,66 @@ static void read_variable(flags *store, flag_setting *row) {
     }
 }
 
-size_t flags_find(const flags *store, const char *flag) {
-    for (size_t i = 0; i < store->count; i++) {
-        if (strcmp(store->rows[i].flag, flag) == 0) {
-            return i;
+/* ---- look-up: a process may find thousands of plugins, with dozens of flags each ------------- */
+
+static const char *name_of(const flags *store, const size_t *table, size_t row) {
+    return table == store->by_flag ? store->rows[row].flag : store->rows[row].variable;
+}
+
+/* The place of a name in one of the tables, or the free place where it would go. */
+static size_t place_of(const flags *store, const size_t *table, const char *name) {
+    size_t places = store->cap * 2, hash = 5381, at;
+    for (const char *c = name; *c != '\0'; c++) {
+        hash = hash * 33 + (unsigned char)*c;
+    }
+    for (at = hash % places; table[at] != 0; at = (at + 1) % places) {
+        if (strcmp(name_of(store, table, table[at] - 1), name) == 0) {
+            break;
         }
     }
-    return FLAG_NONE;
+    return at;
+}
+
+static void enter_row(flags *store, size_t row) {
+    store->by_flag[place_of(store, store->by_flag, store->rows[row].flag)] = row + 1;
+    store->by_variable[place_of(store, store->by_variable, store->rows[row].variable)] = row + 1;
+}
+
+static opreg_status grow(flags *store, const char *flag) {
+    size_t cap = store->cap > 0 ? store->cap * 2 : 32;
+    flag_setting *rows = realloc(store->rows, cap * sizeof *rows);
+    size_t *by_flag = NULL, *by_variable = NULL;
+    if (rows != NULL) {
+        store->rows = rows;
+        by_flag = calloc(cap * 2, sizeof *by_flag);
+        by_variable = calloc(cap * 2, sizeof *by_variable);
+    }
+    if (by_flag == NULL || by_variable == NULL) {
+        free(by_flag);
+        free(by_variable);
+        return fail(OPREG_E_NOMEM, "no memory for the flag %s", flag);
+    }
+    free(store->by_flag);
+    free(store->by_variable);
+    store->by_flag = by_flag;
+    store->by_variable = by_variable;
+    store->cap = cap;
+    for (size_t i = 0; i < store->count; i++) {
+        enter_row(store, i);
+    }
+    return OPREG_OK;
+}
+
+size_t flags_find(const flags *store, const char *flag) {
+    size_t row = store->cap > 0 ? store->by_flag[place_of(store, store->by_flag, flag)] : 0;
+    return row != 0 ? row - 1 : FLAG_NONE;
 }
 
 opreg_status flags_define(flags *store, const char *flag, flag_kind kind, const char *standard,
                           const char *summary, size_t *index) {
     flag_setting *row;
     char variable[128];
-    size_t found = flags_find(store, flag);
+    size_t found = flags_find(store, flag), other;
     if (found != FLAG_NONE) {
         if (summary[0] != '\0') {
             snprintf(store->rows[found].summary, sizeof store->rows[found].summary, "%s", summary);
@@ -267,20 +315,13 @@ opreg_status flags_define(flags *store, const char *flag, flag_kind kind, const 
         return fail(OPREG_E_ARG, "the flag \"%s\" is longer than %zu", flag, sizeof row->flag - 1);
     }
     flags_variable(flag, variable, sizeof variable);
-    for (size_t i = 0; i < store->count; i++) {
-        if (strcmp(store->rows[i].variable, variable) == 0) {
-            return fail(OPREG_E_ARG, "the flags %s and %s would share the variable %s",
-                        store->rows[i].flag, flag, variable);
-        }
+    if (store->count == store->cap && grow(store, flag) != OPREG_OK) {
+        return OPREG_E_NOMEM;
     }
-    if (store->count == store->cap) {
-        size_t cap = store->cap > 0 ? store->cap * 2 : 32;
-        flag_setting *rows = realloc(store->rows, cap * sizeof *rows);
-        if (rows == NULL) {
-            return fail(OPREG_E_NOMEM, "no memory for the flag %s", flag);
-        }
-        store->rows = rows;
-        store->cap = cap;
+    other = store->by_variable[place_of(store, store->by_variable, variable)];
+    if (other != 0) {
+        return fail(OPREG_E_ARG, "the flags %s and %s would share the variable %s",
+                    store->rows[other - 1].flag, flag, variable);
     }
     row = &store->rows[store->count];
     memset(row, 0, sizeof *row);
@@ -290,6 +331,7 @@ opreg_status flags_define(flags *store, const char *flag, flag_kind kind, const 
     snprintf(row->standard, sizeof row->standard, "%s", standard);
     snprintf(row->summary, sizeof row->summary, "%s", summary);
     *index = store->count++;
+    enter_row(store, *index);
     read_variable(store, row);
     return OPREG_OK;
 }

@@ -42,6 +42,7 @@ typedef struct flag_env {
 typedef struct flags {
     flag_setting *rows;
     size_t count, cap;
+    size_t *by_flag, *by_variable; /* hash tables of 2 * cap places: index of a row + 1, 0 where free  */
     flag_env *env;
     size_t num_env;
     flag_removed *removed;

@@ -105,7 +105,8 @@ static opreg_status take_manifest(opreg_registry *reg, const manifest *m) {
         status = define_removed(entry);
     }
     if (status != OPREG_OK) {
-        if (entry->flag == FLAG_NONE) { /* it has no flag of its own: it cannot be switched on */
+        if (entry->flag == FLAG_NONE || status == OPREG_E_NOMEM) {
+            /* without a flag it cannot be switched on; without memory it may be found again */
             reg->num_plugins--;
             entry_free(entry);
         } else {
@@ -144,7 +145,18 @@ static void found_manifest(void *user, const char *path) {
 /* Reads every manifest it can; the status is that of the first it cannot. */
 opreg_status manifests_read(opreg_registry *reg, const char *dir) {
     search s = {.reg = reg};
-    opreg_status status = discover_directory(dir, found_manifest, &s);
+    struct stat about;
+    opreg_status status;
+    if (stat(dir, &about) == 0 && (about.st_mode & S_IWOTH) != 0) {
+        char line[700];
+        snprintf(line, sizeof line, "every user may write into the plugin directory %s%s", dir,
+                 reg->flags.elevated ? ": it is not used" : "");
+        registry_complain(reg, line);
+        if (reg->flags.elevated) {
+            return fail(OPREG_E_LOAD, "%s", line);
+        }
+    }
+    status = discover_directory(dir, found_manifest, &s);
     if (status == OPREG_OK && s.status != OPREG_OK) {
         status = fail(s.status, "%s", s.text);
     }

@@ -174,7 +174,8 @@ static opreg_status add(opreg_registry *reg, opreg_entry_fn entry_fn) {
     old = registry_plugin(reg, entry->name);
     if (old != NULL) {
         loader_close(entry);
-        if (old->origin == ORIGIN_ADDED && old->state == OPREG_PLUGIN_UNLOADED) {
+        if (old->origin == ORIGIN_ADDED &&
+            (old->state == OPREG_PLUGIN_UNLOADED || old->state == OPREG_PLUGIN_FAILED)) {
             entry_free(entry);
             old->entry = entry_fn;
             return entry_open(old);
@@ -191,12 +192,15 @@ static opreg_status add(opreg_registry *reg, opreg_entry_fn entry_fn) {
     if (status == OPREG_OK) {
         status = entry_append(reg, entry);
     }
+    if (status == OPREG_OK) {
+        status = collect_formats(reg);
+        reg->num_plugins -= status != OPREG_OK;
+    }
     if (status != OPREG_OK) {
         loader_close(entry);
         entry_free(entry);
-        return status;
     }
-    return collect_formats(reg);
+    return status;
 }
 
 opreg_status opreg_add(opreg_registry *reg, opreg_entry_fn entry) {

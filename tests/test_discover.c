@@ -58,6 +58,23 @@ static void a_wrong_manifest_names_the_line_or_the_key(void **state) {
     }
 }
 
+/* One word too long used to end the list, and the kernels after it had no flags. */
+static void a_word_that_is_too_long_is_refused_not_skipped(void **state) {
+    static const char *const keys[] = {"kernels", "switches", "removed"};
+    char text[1024], word[301];
+    manifest m;
+    (void)state;
+    memset(word, 'a', 300);
+    word[300] = '\0';
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(text, sizeof text,
+                 "manifest = 1\nname = x\nlibrary = x.so\nabi = 1.0\ndevice = cuda\narchs = y\n"
+                 "%s%s = %s b\n",
+                 i > 0 ? "kernels = k\n" : "", keys[i], word);
+        assert_int_equal(manifest_parse("/x.manifest", text, &m), OPREG_E_LOAD);
+    }
+}
+
 static void names_are_words_with_single_joints(void **state) {
     (void)state;
     assert_true(name_is_valid("cuda-sm60", '-'));
@@ -205,6 +222,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_manifest_is_read),
         cmocka_unit_test(a_wrong_manifest_names_the_line_or_the_key),
+        cmocka_unit_test(a_word_that_is_too_long_is_refused_not_skipped),
         cmocka_unit_test(names_are_words_with_single_joints),
         WITH_FOLDERS(a_library_is_a_file_beside_its_manifest),
         WITH_FOLDERS(a_link_inside_the_directory_is_followed),

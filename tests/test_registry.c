@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -254,6 +255,21 @@ static void a_directory_must_be_absolute(void **state) {
     (void)state;
     assert_failed(opreg_discover(reg, "plugins"), OPREG_E_ARG, "not an absolute path");
     assert_failed(opreg_discover(reg, "/nowhere"), OPREG_E_LOAD, "/nowhere");
+    assert_works(opreg_destroy(reg));
+}
+
+static void a_directory_that_every_user_may_write_is_warned_about(void **state) {
+    char dir[] = "/tmp/opreg-open-XXXXXX";
+    opreg_registry *reg = quiet_registry(&said);
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_works(opreg_discover(reg, dir));
+    assert_no_text(said.text, "every user may write");
+    assert_int_equal(chmod(dir, 0777), 0);
+    assert_works(opreg_discover(reg, dir));
+    assert_text(said.text, "every user may write");
+    assert_text(said.text, dir);
+    assert_int_equal(rmdir(dir), 0);
     assert_works(opreg_destroy(reg));
 }
 
@@ -549,6 +565,7 @@ int main(int argc, char **argv) {
         TEST(one_file_found_twice_is_one_plugin),
         TEST(two_files_of_one_name_are_an_error_that_names_both),
         TEST(a_directory_must_be_absolute),
+        TEST(a_directory_that_every_user_may_write_is_warned_about),
         TEST(a_wrong_enable_changes_nothing),
         TEST(two_registries_do_not_know_each_other),
         TEST(a_name_can_be_added_once),
