@@ -28,21 +28,18 @@ DEVICE void make_tables(mix_tables *tables, const opreg_side *gate, const opreg_
     }
 }
 
-/* A word at an address of shared memory; at is a constant. */
-template <int at> DEVICE uint32_t shared_word(uint32_t address) {
-    uint32_t word;
-    asm volatile("ld.shared.u32 %0, [%1+%2];" : "=r"(word) : "r"(address), "n"(at));
-    return word;
+DEVICE uint32_t table_word(const uint32_t (*tables)[32], int which, uint32_t offset) {
+    return *(const uint32_t *)((const uint8_t *)tables[which] + offset);
 }
 
-/* Four weights of a half: codes in bits 8q .. 8q + 7; book is the address of the book's tables, whose
- * low six bits are 0. */
-DEVICE float fold4(uint32_t codes, int q, uint32_t book, const float4 &x, float sum) {
+/* Four weights of a half: codes in bits 8q .. 8q + 7; book is 0 or 64. */
+DEVICE float fold4(uint32_t codes, int q, uint32_t book, const uint32_t (*tables)[32],
+                   const float4 &x, float sum) {
     uint32_t first = ((q ? codes >> (8 * q - 2) : codes << 2) & 0x3cu) | book;
     uint32_t second = (codes >> (8 * q + 2) & 0x3cu) | book;
-    uint32_t pair = shared_word<0>(first);
-    float c = __uint_as_float(shared_word<128>(second));
-    float d = __uint_as_float(shared_word<256>(second));
+    uint32_t pair = table_word(tables, 0, first);
+    float c = __uint_as_float(table_word(tables, 1, second));
+    float d = __uint_as_float(table_word(tables, 2, second));
     sum = __fmaf_rn(__uint_as_float(pair << 16), x.x, sum);
     sum = __fmaf_rn(__uint_as_float(pair & 0xffff0000u), x.y, sum);
     sum = __fmaf_rn(c, x.z, sum);
@@ -97,8 +94,6 @@ KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows
     uint32_t gate_mode = gate_side->mode, up_mode = up_side->mode;
     uint32_t gate_mask = gate_mode ? 0x7f7f7f7fu : ~0u, up_mask = up_mode ? 0x7f7f7f7fu : ~0u;
     uint32_t gate_book = gate_mode ? 64u : 0u, up_book = up_mode ? 64u : 0u;
-    uint32_t gate_table = (uint32_t)__cvta_generic_to_shared(tables.words[0]);
-    uint32_t up_table = (uint32_t)__cvta_generic_to_shared(tables.words[1]);
     for (int32_t e = begin; e < end; e++) {
         int32_t token = a.route.entry_token[e], dst = a.route.entry_dst[e];
         if (dst < 0 || dst >= (int32_t)a.route.cap_entries) {
@@ -135,14 +130,14 @@ KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows
             uint32_t up_codes[4] = {now_up.codes.x, now_up.codes.y, now_up.codes.z, now_up.codes.w};
 #pragma unroll
             for (int h = 0; h < 4; h++) {
-                uint32_t book = (now.meta >> (8 * h + 1) & gate_book) | gate_table;
-                uint32_t book_up = (now_up.meta >> (8 * h + 1) & up_book) | up_table;
+                uint32_t book = now.meta >> (8 * h + 1) & gate_book;
+                uint32_t book_up = now_up.meta >> (8 * h + 1) & up_book;
                 float sum_gate = 0.0f, sum_up = 0.0f;
 #pragma unroll
                 for (int q = 0; q < 4; q++) {
                     float4 v = x[4 * h + q];
-                    sum_gate = fold4(gate_codes[h], q, book, v, sum_gate);
-                    sum_up = fold4(up_codes[h], q, book_up, v, sum_up);
+                    sum_gate = fold4(gate_codes[h], q, book, tables.words[0], v, sum_gate);
+                    sum_up = fold4(up_codes[h], q, book_up, tables.words[1], v, sum_up);
                 }
                 acc_gate[h >> 1] =
                     __fmaf_rn(half_scale(scales, h), sum_gate, acc_gate[h >> 1]);
