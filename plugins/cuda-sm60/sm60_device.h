@@ -54,10 +54,11 @@ DEVICE int32_t halves2(uint32_t c, uint32_t p, int32_t sum) {
 
 DEVICE uint32_t two_halves(uint32_t low, uint32_t high) { return __byte_perm(low, high, 0x5410); }
 
-/* The f16 in the low half of a word, exactly; and the other way round, to nearest even. */
+/* The f16 in the low half of a word, exactly, done here and not before; and the other way round, to
+ * nearest even. */
 DEVICE float float_of_half(uint32_t half) {
     float f;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"((uint16_t)half));
+    asm volatile("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"((uint16_t)half));
     return f;
 }
 

@@ -31,29 +31,33 @@ DEVICE void stage(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
     const uint32_t t = thread_again();
     uint32_t done = 0;
     if (((uint64_t)src & 15u) == 0u) {
-        const uint4 *from = (const uint4 *)src;
-        uint4 *to = (uint4 *)dst;
-        uint32_t pieces = bytes / 16u;
+        const uint32_t pieces = bytes / 16u;
+        const uint4 *from = (const uint4 *)src + t;
+        uint4 *to = (uint4 *)dst + t;
 #pragma unroll 1
         for (uint32_t i = t; i < pieces; i += STAGED_LOADS * STAGED_THREADS) {
+            const bool second = i + STAGED_THREADS < pieces, third = i + 2u * STAGED_THREADS < pieces;
             uint4 v[STAGED_LOADS];
-#pragma unroll
-            for (uint32_t j = 0; j < STAGED_LOADS; j++) {
-                uint32_t at = i + j * STAGED_THREADS;
-                v[j] = read_only(from + (at < pieces ? at : i));
+            v[0] = read_only(from);
+            v[1] = read_only(second ? from + STAGED_THREADS : from);
+            v[2] = read_only(third ? from + 2u * STAGED_THREADS : from);
+            to[0] = v[0];
+            if (second) {
+                to[STAGED_THREADS] = v[1];
             }
-#pragma unroll
-            for (uint32_t j = 0; j < STAGED_LOADS; j++) {
-                if (i + j * STAGED_THREADS < pieces) {
-                    to[i + j * STAGED_THREADS] = v[j];
-                }
+            if (third) {
+                to[2u * STAGED_THREADS] = v[2];
             }
+            from += STAGED_LOADS * STAGED_THREADS;
+            to += STAGED_LOADS * STAGED_THREADS;
         }
         done = pieces * 16u;
     }
+    if (done != bytes) {
 #pragma unroll 1
-    for (uint32_t i = done + t; i < bytes; i += STAGED_THREADS) {
-        dst[i] = src[i];
+        for (uint32_t i = done + t; i < bytes; i += STAGED_THREADS) {
+            dst[i] = src[i];
+        }
     }
 }
 
@@ -70,6 +74,14 @@ template <uint32_t STEP> DEVICE float accumulator(const float *terms, uint32_t u
 /* The canonical tree's value of accumulators l, l + 4, l + 8, .. l + 28, for l < 4. */
 template <uint32_t STEP> DEVICE float quarter_tree(const float *terms, uint32_t units, uint32_t l) {
     float sum[2];
+    if (units <= WAVE) { /* each accumulator has a term or none */
+        float v[8];
+#pragma unroll
+        for (uint32_t j = 0; j < 8u; j++) {
+            v[j] = l + 4u * j < units ? 0.0f + terms[(l + 4u * j) * STEP] : 0.0f;
+        }
+        return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+    }
 #pragma unroll 1
     for (uint32_t i = 0; i < 2u; i++) {
         uint32_t at = l + 4u * i;
@@ -191,31 +203,77 @@ DEVICE staged_plan read_plan(const matmul_args &a) {
     return plan;
 }
 
-template <class F>
-DEVICE void multiply(const staged_args &s, const uint32_t *fragments, const uint8_t *table,
-                     const uint8_t *tile, uint32_t *results) {
-    const uint32_t t = thread_again(), lane = t / s.width, mine = t - lane * s.width;
-#pragma unroll 1
-    for (uint32_t part = mine; lane < s.lanes && part < s.parts; part += s.width) {
-        const uint4 *from = (const uint4 *)(fragments + part * F::words);
-        const uint8_t *block = tile + lane * (uint32_t)s.base.row_bytes + F::offset(part);
-        uint32_t *out = results + lane * s.result_stride + part;
-        uint32_t fragment[F::words], live[F::live];
+template <class F> DEVICE void read_fragment(const uint32_t *fragments, uint32_t part, uint32_t *fragment) {
+    const uint4 *from = (const uint4 *)(fragments + part * F::words);
 #pragma unroll
-        for (uint32_t j = 0; j < F::words / 4; j++) {
-            uint4 v = from[j];
-            fragment[4u * j] = v.x;
-            fragment[4u * j + 1u] = v.y;
-            fragment[4u * j + 2u] = v.z;
-            fragment[4u * j + 3u] = v.w;
-        }
-        F::expand(fragment, live);
+    for (uint32_t j = 0; j < F::words / 4; j++) {
+        uint4 v = from[j];
+        fragment[4u * j] = v.x;
+        fragment[4u * j + 1u] = v.y;
+        fragment[4u * j + 2u] = v.z;
+        fragment[4u * j + 3u] = v.w;
+    }
+}
+
+/* The rows of the tile that are the thread's, against one part. */
+template <class F>
+DEVICE void multiply(const staged_args &s, uint32_t part, uint32_t lane, const uint32_t *fragment,
+                     const uint8_t *table, const uint8_t *tile, uint32_t *results) {
+    const uint8_t *block = tile + lane * (uint32_t)s.base.row_bytes + F::offset(part);
+    uint32_t *out = results + lane * s.result_stride + part;
+    uint32_t live[F::live];
+    F::expand(fragment, live);
 #pragma unroll 1
-        for (uint32_t r = lane; r < matrices_of<F>(s) * s.rows; r += s.lanes) {
-            *out = F::part(block, part, live, table);
-            block += s.lanes * (uint32_t)s.base.row_bytes;
-            out += s.lanes * s.result_stride;
+    for (uint32_t r = lane; r < matrices_of<F>(s) * s.rows; r += s.lanes) {
+        *out = F::part(block, part, live, table);
+        block += s.lanes * (uint32_t)s.base.row_bytes;
+        out += s.lanes * s.result_stride;
+    }
+}
+
+DEVICE uint32_t rows_from(const staged_args &s, uint32_t first) {
+    const uint32_t left = (uint32_t)s.base.n - first;
+    return left < s.rows ? left : s.rows;
+}
+
+/* Asks for tile i, of `count` rows.  weights: the first row of each matrix. */
+template <class F>
+DEVICE void stage_tile(const staged_args &s, const uint8_t *const *weights, uint8_t *tile, uint32_t i,
+                       uint32_t count) {
+    const uint64_t at = (uint64_t)i * s.matrix_bytes;
+    const uint32_t bytes = count * (uint32_t)s.base.row_bytes;
+    stage(tile, weights[0] + at, bytes);
+    if (matrices_of<F>(s) == 2u) {
+        stage(tile + s.matrix_bytes, weights[1] + at, bytes);
+    }
+}
+
+/* One entry whose parts fit in a block: the fragment stays in registers for every tile. */
+template <class F>
+DEVICE void staged_one(const staged_args &s, const uint8_t *const *weights,
+                       const staged_entry &entry, const uint8_t *table, uint32_t *fragments, uint8_t *tile,
+                       uint32_t *results) {
+    const uint32_t t = thread_again(), lane = t / s.width, part = t - lane * s.width;
+    const activation_row x = activations(s.base, entry.x_row, F::unit);
+    uint32_t fragment[F::words];
+    load_fragments<F>(s, x, fragments);
+    block_barrier();
+    if (F::live == F::words) {
+        read_fragment<F>(fragments, part, fragment);
+    }
+#pragma unroll 1
+    for (uint32_t i = block_x(); i < s.tiles; i += grid_x()) {
+        const uint32_t first = i * s.rows;
+        stage_tile<F>(s, weights, tile, i, rows_from(s, first));
+        block_barrier(); /* the tile is there, the results before it are read */
+        if (F::live != F::words) { /* too many registers to keep while a tile is under way */
+            read_fragment<F>(fragments, part, fragment);
         }
+        if (lane < s.lanes) {
+            multiply<F>(s, part, lane, fragment, table, tile, results);
+        }
+        add_terms<F>(s, x, tile, results);
+        store_rows<F>(s, entry, (const float *)results, first, rows_from(s, first));
     }
 }
 
@@ -233,15 +291,20 @@ template <class F> DEVICE void staged(const staged_args &s) {
     }
     F::fill(table);
     block_barrier();
+    const uint8_t *const weights[2] = {a.data[0] + plan.expert * a.expert_stride[0],
+                                       a.data[1] + plan.expert * a.expert_stride[1]};
+    if (plan.begin + 1 == plan.end && s.width == s.parts) {
+        const staged_entry entry = entry_at(a, plan.begin, plan.expert);
+        if (!entry.skip && !entry.zero) {
+            staged_one<F>(s, weights, entry, table, fragments, tile, results);
+            return;
+        }
+    }
 #pragma unroll 1
     for (uint32_t i = block_x(); i < s.tiles && plan.begin < plan.end; i += grid_x()) {
-        const uint32_t first = i * s.rows, left = (uint32_t)a.n - first;
-        const uint32_t count = left < s.rows ? left : s.rows;
-#pragma unroll 1
-        for (uint32_t w = 0; plan.usable != 0u && w < matrices_of<F>(s); w++) {
-            stage(tile + w * s.matrix_bytes,
-                  a.data[w] + plan.expert * a.expert_stride[w] + (int64_t)first * a.row_bytes,
-                  count * (uint32_t)a.row_bytes);
+        const uint32_t first = i * s.rows, count = rows_from(s, first);
+        if (plan.usable != 0u) {
+            stage_tile<F>(s, weights, tile, i, count);
         }
 #pragma unroll 1
         for (int32_t e = plan.begin; e < plan.end; e++) {
@@ -263,7 +326,14 @@ template <class F> DEVICE void staged(const staged_args &s) {
                 held = e;
             }
             block_barrier(); /* tile and fragments are there, the results before these are read */
-            multiply<F>(s, fragments, table, tile, results);
+            const uint32_t t = thread_again(), lane = t / s.width;
+#pragma unroll 1
+            for (uint32_t part = t - lane * s.width; lane < s.lanes && part < s.parts;
+                 part += s.width) {
+                uint32_t fragment[F::words];
+                read_fragment<F>(fragments, part, fragment);
+                multiply<F>(s, part, lane, fragment, table, tile, results);
+            }
             add_terms<F>(s, x, tile, results);
             store_rows<F>(s, entry, (const float *)results, first, count);
         }
