@@ -61,5 +61,26 @@ int gguf_integer(const gguf *file, const char *key, uint64_t *value); /* any int
 int gguf_string(const gguf *file, const char *key, const char **text,
                 uint64_t *length); /* no end */
 int gguf_u8_array(const gguf *file, const char *key, const uint8_t **bytes, uint64_t *count);
+int gguf_float(const gguf *file, const char *key, float *value); /* f32 */
+int gguf_bool(const gguf *file, const char *key, int *value);
+
+/* Element types of arrays, as the file numbers them. */
+typedef enum gguf_element {
+    GGUF_U8 = 0,
+    GGUF_U32 = 4,
+    GGUF_I32 = 5,
+    GGUF_F32 = 6,
+    GGUF_BOOL = 7,
+    GGUF_STRING = 8
+} gguf_element;
+
+/* The elements as the file has them: little-endian, packed, not aligned.  Those of a string array
+ * are walked with gguf_string_next. */
+int gguf_array(const gguf *file, const char *key, gguf_element type, const uint8_t **elements,
+               uint64_t *count);
+
+/* The string at *at, which moves behind it.  No end mark.  At most as many calls as the array's
+ * count. */
+const char *gguf_string_next(const uint8_t **at, uint64_t *length);
 
 #endif /* OPREG_TOOLS_GGUF_H */

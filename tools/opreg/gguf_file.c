@@ -194,12 +194,45 @@ int gguf_string(const gguf *file, const char *key, const char **text, uint64_t *
     return 1;
 }
 
-int gguf_u8_array(const gguf *file, const char *key, const uint8_t **bytes, uint64_t *count) {
+int gguf_float(const gguf *file, const char *key, float *value) {
     const key_value *kv = gguf_find_key(file, key);
-    if (!kv || kv->type != VALUE_ARRAY || gguf_load(file->bytes + kv->at, 4) != VALUE_U8) {
+    uint32_t bits;
+    if (!kv || kv->type != VALUE_F32) {
+        return 0;
+    }
+    bits = (uint32_t)gguf_load(file->bytes + kv->at, 4);
+    memcpy(value, &bits, sizeof bits);
+    return 1;
+}
+
+int gguf_bool(const gguf *file, const char *key, int *value) {
+    const key_value *kv = gguf_find_key(file, key);
+    if (!kv || kv->type != VALUE_BOOL) {
+        return 0;
+    }
+    *value = file->bytes[kv->at];
+    return 1;
+}
+
+int gguf_array(const gguf *file, const char *key, gguf_element type, const uint8_t **elements,
+               uint64_t *count) {
+    const key_value *kv = gguf_find_key(file, key);
+    if (!kv || kv->type != VALUE_ARRAY ||
+        gguf_load(file->bytes + kv->at, 4) != (uint64_t)type) {
         return 0;
     }
     *count = gguf_load(file->bytes + kv->at + 4, 8);
-    *bytes = file->bytes + kv->at + 12;
+    *elements = file->bytes + kv->at + 12;
     return 1;
+}
+
+int gguf_u8_array(const gguf *file, const char *key, const uint8_t **bytes, uint64_t *count) {
+    return gguf_array(file, key, GGUF_U8, bytes, count);
+}
+
+const char *gguf_string_next(const uint8_t **at, uint64_t *length) {
+    const char *text = (const char *)*at + 8;
+    *length = gguf_load(*at, 8);
+    *at += 8 + *length;
+    return text;
 }
