@@ -21,11 +21,11 @@ typedef struct program_handle program_handle;
          const char *const *headers, const char *const *names))                                    \
     ROW(compile, "nvrtcCompileProgram",                                                            \
         (program_handle * program, int num_options, const char *const *options))                   \
-    ROW(log_bytes, "nvrtcGetProgramLogSize", (program_handle * program, size_t *bytes))            \
+    ROW(log_bytes, "nvrtcGetProgramLogSize", (program_handle * program, size_t * bytes))           \
     ROW(log, "nvrtcGetProgramLog", (program_handle * program, char *out))                          \
-    ROW(cubin_bytes, "nvrtcGetCUBINSize", (program_handle * program, size_t *bytes))               \
+    ROW(cubin_bytes, "nvrtcGetCUBINSize", (program_handle * program, size_t * bytes))              \
     ROW(cubin, "nvrtcGetCUBIN", (program_handle * program, char *out))                             \
-    ROW(ptx_bytes, "nvrtcGetPTXSize", (program_handle * program, size_t *bytes))                   \
+    ROW(ptx_bytes, "nvrtcGetPTXSize", (program_handle * program, size_t * bytes))                  \
     ROW(ptx, "nvrtcGetPTX", (program_handle * program, char *out))
 
 #define MEMBER(name, symbol, arguments) int(*name) arguments;

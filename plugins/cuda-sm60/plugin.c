@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define no_formats NULL
+#define no_formats    NULL
 #define KIND_BASELINE OPREG_KF_BASELINE
 #define KIND_OPT_IN   0u
 
@@ -22,12 +22,13 @@ static const char glu_ws_summary[] = "gate, up and glu, weight rows staged in sh
 static const char down_ws_summary[] = "requantizes h, weight rows staged in shared memory";
 static const char base_attention_summary[] = "one block a head, one wave a strand";
 
-#define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_, formats_) \
+#define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_,          \
+                     formats_)                                                                     \
     static const opreg_kernel kernel##_kernel = {                                                  \
         .struct_size = sizeof(opreg_kernel),                                                       \
         .op = OPREG_OP_##op_,                                                                      \
-        .flags = KIND_##kind | OPREG_KF_GRAPH_SAFE | OPREG_KF_DETERMINISTIC |                      \
-                 OPREG_KF_WIDTH_INVARIANT,                                                         \
+        .flags =                                                                                   \
+            KIND_##kind | OPREG_KF_GRAPH_SAFE | OPREG_KF_DETERMINISTIC | OPREG_KF_WIDTH_INVARIANT, \
         .priority = priority_,                                                                     \
         .level = OPREG_LEVEL_##level_,                                                             \
         .layout = OPREG_LAYOUT_##layout_,                                                          \
@@ -55,7 +56,9 @@ static opreg_status probe(const opreg_host *host, opreg_device *rows, size_t cap
     return gpu_open(host, &sm60_program, rows, cap, count);
 }
 
-static void shutdown_plugin(const opreg_host *host) { gpu_close(host); }
+static void shutdown_plugin(const opreg_host *host) {
+    gpu_close(host);
+}
 
 static const opreg_plugin plugin = {
     .struct_size = sizeof(opreg_plugin),

@@ -5,7 +5,8 @@
 
 #include "baseline.h"
 
-/* Every format has one baseline symbol; the staged kernels follow in the order of staged_list.inc. */
+/* Every format has one baseline symbol; the staged kernels follow in the order of staged_list.inc.
+ */
 #define OPREG_FORMAT(NAME, ...) SM60_BASELINE_##NAME,
 enum sm60_symbol {
     SM60_BEFORE_FORMATS = BASE_FIRST_FORMAT - 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * sm60_device.h - the instructions that the staged kernels of sm_60 are made of, and what they mean in
- * C for the emulator of the tests. */
+ * sm60_device.h - the instructions that the staged kernels of sm_60 are made of, and what they mean
+ * in C for the emulator of the tests. */
 #ifndef OPREG_SM60_DEVICE_H
 #define OPREG_SM60_DEVICE_H
 
@@ -19,7 +19,9 @@ DEVICE uint32_t thread_again() {
     return t;
 }
 
-DEVICE uint4 read_only(const uint4 *p) { return __ldg(p); }
+DEVICE uint4 read_only(const uint4 *p) {
+    return __ldg(p);
+}
 
 /* Both halves of l times those of p0, and of h times p1, added to sum: four XMAD. */
 DEVICE int32_t halves4(uint32_t l, uint32_t h, uint32_t p0, uint32_t p1, int32_t sum) {
@@ -52,7 +54,9 @@ DEVICE int32_t halves2(uint32_t c, uint32_t p, int32_t sum) {
     return sum;
 }
 
-DEVICE uint32_t two_halves(uint32_t low, uint32_t high) { return __byte_perm(low, high, 0x5410); }
+DEVICE uint32_t two_halves(uint32_t low, uint32_t high) {
+    return __byte_perm(low, high, 0x5410);
+}
 
 /* The f16 in the low half of a word, exactly, done here and not before; and the other way round, to
  * nearest even. */
@@ -68,8 +72,8 @@ DEVICE uint32_t half_of(float f) {
     return half;
 }
 
-/* A mask that the compiler does not fuse with what follows: it then takes a shift with an add, which
- * runs at twice the rate of a shift. */
+/* A mask that the compiler does not fuse with what follows: it then takes a shift with an add,
+ * which runs at twice the rate of a shift. */
 DEVICE uint32_t masked(uint32_t h, uint32_t mask) {
     uint32_t m;
     asm("and.b32 %0, %1, %2;" : "=r"(m) : "r"(h), "r"(mask));
@@ -80,9 +84,15 @@ DEVICE uint32_t masked(uint32_t h, uint32_t mask) {
 
 #define DYNAMIC_SHARED(name) uint4 *const name = (uint4 *)emulated_shared
 
-DEVICE uint32_t thread_again() { return thread_index(); }
-DEVICE uint4 read_only(const uint4 *p) { return *p; }
-DEVICE uint32_t two_halves(uint32_t low, uint32_t high) { return (low & 0xffffu) | high << 16; }
+DEVICE uint32_t thread_again() {
+    return thread_index();
+}
+DEVICE uint4 read_only(const uint4 *p) {
+    return *p;
+}
+DEVICE uint32_t two_halves(uint32_t low, uint32_t high) {
+    return (low & 0xffffu) | high << 16;
+}
 
 /* Both halves of a times those of b. */
 DEVICE int32_t halves2(uint32_t a, uint32_t b, int32_t sum) {
@@ -92,13 +102,21 @@ DEVICE int32_t halves4(uint32_t l, uint32_t h, uint32_t p0, uint32_t p1, int32_t
     return halves2(h, p1, halves2(l, p0, sum));
 }
 
-DEVICE float float_of_half(uint32_t half) { return f16_to_f32(half & 0xffffu); }
-DEVICE uint32_t half_of(float f) { return f32_to_f16(f); }
-DEVICE uint32_t masked(uint32_t h, uint32_t mask) { return h & mask; }
+DEVICE float float_of_half(uint32_t half) {
+    return f16_to_f32(half & 0xffffu);
+}
+DEVICE uint32_t half_of(float f) {
+    return f32_to_f16(f);
+}
+DEVICE uint32_t masked(uint32_t h, uint32_t mask) {
+    return h & mask;
+}
 
 #endif
 
 /* The f16 at an even address. */
-DEVICE float half_at(const uint8_t *p) { return float_of_half(*(const uint16_t *)p); }
+DEVICE float half_at(const uint8_t *p) {
+    return float_of_half(*(const uint16_t *)p);
+}
 
 #endif /* OPREG_SM60_DEVICE_H */

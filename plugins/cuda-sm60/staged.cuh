@@ -2,9 +2,9 @@
  * staged.cuh - matrices whose weight rows come into shared memory by 16-byte loads, all in flight,
  * and are multiplied there by emulated integer dots; canonical bits.
  *
- * A thread has one part of a row and decodes the tile's weights against activations that stay in its
- * registers.  Each unit's f32 term is left in shared memory; then the terms of a row are added as the
- * canonical order says.
+ * A thread has one part of a row and decodes the tile's weights against activations that stay in
+ * its registers.  Each unit's f32 term is left in shared memory; then the terms of a row are added
+ * as the canonical order says.
  *
  * A format F (staged_formats.cuh) gives:
  *   unit, values, bytes      as in formats.inc
@@ -36,7 +36,8 @@ DEVICE void stage(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
         uint4 *to = (uint4 *)dst + t;
 #pragma unroll 1
         for (uint32_t i = t; i < pieces; i += STAGED_LOADS * STAGED_THREADS) {
-            const bool second = i + STAGED_THREADS < pieces, third = i + 2u * STAGED_THREADS < pieces;
+            const bool second = i + STAGED_THREADS < pieces,
+                       third = i + 2u * STAGED_THREADS < pieces;
             uint4 v[STAGED_LOADS];
             v[0] = read_only(from);
             v[1] = read_only(second ? from + STAGED_THREADS : from);
@@ -73,7 +74,7 @@ template <uint32_t STEP> DEVICE float accumulator(const float *terms, uint32_t u
 
 /* The canonical tree's value of accumulators l, l + 4, l + 8, .. l + 28, for l < 4. */
 template <uint32_t STEP> DEVICE float quarter_tree(const float *terms, uint32_t units, uint32_t l) {
-    float sum[2];
+    float sum[2] = {0.0f, 0.0f};
     if (units <= WAVE) { /* each accumulator has a term or none */
         float v[8];
 #pragma unroll
@@ -86,8 +87,8 @@ template <uint32_t STEP> DEVICE float quarter_tree(const float *terms, uint32_t 
     for (uint32_t i = 0; i < 2u; i++) {
         uint32_t at = l + 4u * i;
         float a = accumulator<STEP>(terms, units, at) + accumulator<STEP>(terms, units, at + 16u);
-        float b = accumulator<STEP>(terms, units, at + 8u) +
-                  accumulator<STEP>(terms, units, at + 24u);
+        float b =
+            accumulator<STEP>(terms, units, at + 8u) + accumulator<STEP>(terms, units, at + 24u);
         sum[1] = a + b;
         sum[0] = i == 0u ? sum[1] : sum[0] + sum[1];
     }
@@ -133,8 +134,8 @@ DEVICE void add_terms(const staged_args &s, const activation_row &x, const uint8
             for (uint32_t j = 0; j < 8u; j++) {
                 n += (int32_t)sums[j];
             }
-            sums[0] = bits_of(F::term(tile + r * (uint32_t)s.base.row_bytes + u * F::bytes, n, x.scales[u],
-                                      x.sums + 16u * u));
+            sums[0] = bits_of(F::term(tile + r * (uint32_t)s.base.row_bytes + u * F::bytes, n,
+                                      x.scales[u], x.sums + 16u * u));
         }
         block_barrier();
     }
@@ -180,8 +181,8 @@ DEVICE void load_fragments(const staged_args &s, const activation_row &x, uint32
 
 /* What a block works on, in shared memory: read again where it is needed, not kept in registers. */
 struct staged_plan {
-    int32_t begin, end, expert; /* entries of the block's group; rows of x of a dense call         */
-    uint32_t usable;            /* 1: expert is one                                                */
+    int32_t begin, end, expert; /* entries of the block's group; rows of x of a dense call */
+    uint32_t usable; /* 1: expert is one                                                */
 };
 
 /* Every plan word is asked for before the first is tested. */
@@ -203,7 +204,8 @@ DEVICE staged_plan read_plan(const matmul_args &a) {
     return plan;
 }
 
-template <class F> DEVICE void read_fragment(const uint32_t *fragments, uint32_t part, uint32_t *fragment) {
+template <class F>
+DEVICE void read_fragment(const uint32_t *fragments, uint32_t part, uint32_t *fragment) {
     const uint4 *from = (const uint4 *)(fragments + part * F::words);
 #pragma unroll
     for (uint32_t j = 0; j < F::words / 4; j++) {
@@ -238,8 +240,8 @@ DEVICE uint32_t rows_from(const staged_args &s, uint32_t first) {
 
 /* Asks for tile i, of `count` rows.  weights: the first row of each matrix. */
 template <class F>
-DEVICE void stage_tile(const staged_args &s, const uint8_t *const *weights, uint8_t *tile, uint32_t i,
-                       uint32_t count) {
+DEVICE void stage_tile(const staged_args &s, const uint8_t *const *weights, uint8_t *tile,
+                       uint32_t i, uint32_t count) {
     const uint64_t at = (uint64_t)i * s.matrix_bytes;
     const uint32_t bytes = count * (uint32_t)s.base.row_bytes;
     stage(tile, weights[0] + at, bytes);
@@ -251,8 +253,8 @@ DEVICE void stage_tile(const staged_args &s, const uint8_t *const *weights, uint
 /* One entry whose parts fit in a block: the fragment stays in registers for every tile. */
 template <class F>
 DEVICE void staged_one(const staged_args &s, const uint8_t *const *weights,
-                       const staged_entry &entry, const uint8_t *table, uint32_t *fragments, uint8_t *tile,
-                       uint32_t *results) {
+                       const staged_entry &entry, const uint8_t *table, uint32_t *fragments,
+                       uint8_t *tile, uint32_t *results) {
     const uint32_t t = thread_again(), lane = t / s.width, part = t - lane * s.width;
     const activation_row x = activations(s.base, entry.x_row, F::unit);
     uint32_t fragment[F::words];
@@ -265,7 +267,7 @@ DEVICE void staged_one(const staged_args &s, const uint8_t *const *weights,
     for (uint32_t i = block_x(); i < s.tiles; i += grid_x()) {
         const uint32_t first = i * s.rows;
         stage_tile<F>(s, weights, tile, i, rows_from(s, first));
-        block_barrier(); /* the tile is there, the results before it are read */
+        block_barrier();           /* the tile is there, the results before it are read */
         if (F::live != F::words) { /* too many registers to keep while a tile is under way */
             read_fragment<F>(fragments, part, fragment);
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * staged_formats.cuh - how the staged kernels decode and multiply each format on sm_60.
  *
- * There is no dp4a.  One XMAD multiplies two 16-bit halves of any two registers and adds, at the full
- * rate, where a byte-selecting VMAD runs at half of it.  So codes are multiplied as halves:
+ * There is no dp4a.  One XMAD multiplies two 16-bit halves of any two registers and adds, at the
+ * full rate, where a byte-selecting VMAD runs at half of it.  So codes are multiplied as halves:
  *
  *   bytes     a word of bytes b0..b3 is two halves h = b0 + 256 b1; with l = its even bytes,
  *             h * q1 + l * (256 q0 - q1) = 256 (b0 q0 + b1 q1): one mask and four XMAD for four
@@ -31,7 +31,9 @@ DEVICE uint32_t word_at(const uint8_t *p) {
     return two_halves(h[0], h[1]);
 }
 
-DEVICE int32_t code_at(uint32_t word, uint32_t i) { return (int32_t)(int8_t)(word >> 8u * i); }
+DEVICE int32_t code_at(uint32_t word, uint32_t i) {
+    return (int32_t)(int8_t)(word >> 8u * i);
+}
 
 /* The 32 codes of a part, as eight words. */
 DEVICE void codes_at(const activation_row &x, uint32_t part, uint32_t *words) {
@@ -58,12 +60,13 @@ template <int WORDS> DEVICE void copy_words(const uint32_t *in, uint32_t *out) {
     }
 }
 
-/* ---- bytes --------------------------------------------------------------------------------------- */
+/* ---- bytes
+ * --------------------------------------------------------------------------------------- */
 
 /* Words of a fragment of bytes: pairs for l and h of each four weights, then for the first and the
  * last 16 weights where a sum of signed bytes starts, then the sums of their codes. */
 #define BYTES_START 16u
-#define BYTES_SUMS 18u
+#define BYTES_SUMS  18u
 #define BYTES_WORDS 20
 
 DEVICE void load_bytes(const activation_row &x, uint32_t part, uint32_t *out) {
@@ -117,7 +120,9 @@ struct staged_q8_0_format {
         }
         return bits_of(half_at(block) * float_of(f[BYTES_SUMS]) * (float)(sum >> 8));
     }
-    DEVICE_MEMBER float term(const uint8_t *, int32_t, float, const int16_t *) { return 0.0f; }
+    DEVICE_MEMBER float term(const uint8_t *, int32_t, float, const int16_t *) {
+        return 0.0f;
+    }
 };
 
 struct staged_q6_k_format {
@@ -158,7 +163,8 @@ struct staged_q6_k_format {
     }
 };
 
-/* ---- grids: magnitudes from a table, signs from a mask ------------------------------------------- */
+/* ---- grids: magnitudes from a table, signs from a mask
+ * ------------------------------------------- */
 
 /* Bytes of v where the sign bit is set become negative; v is never 0.  signs: 16 masks. */
 DEVICE uint32_t negate_bytes(uint32_t v, uint32_t bits, const uint32_t *signs) {
@@ -296,7 +302,8 @@ struct staged_iq2_s_format {
     }
 };
 
-/* ---- nibbles ------------------------------------------------------------------------------------- */
+/* ---- nibbles
+ * ------------------------------------------------------------------------------------- */
 
 /* A part is 16 bytes: 16 weights of one sub-block, and of the next, whose codes are the high
  * nibbles.  Words: eight for the low nibbles, eight for the high ones. */
@@ -318,8 +325,8 @@ struct staged_q4_k_format {
         }
     }
     DEVICE_MEMBER void load(const activation_row &x, uint32_t part, uint32_t *out) {
-        const int8_t *codes = (const int8_t *)x.x + 256u * (part / 8u) + 64u * (part % 8u / 2u) +
-                              16u * (part & 1u);
+        const int8_t *codes =
+            (const int8_t *)x.x + 256u * (part / 8u) + 64u * (part % 8u / 2u) + 16u * (part & 1u);
         load_side((const uint4 *)codes, out);
         load_side((const uint4 *)(codes + 32), out + 8);
     }
@@ -333,8 +340,8 @@ struct staged_q4_k_format {
         for (uint32_t j = 0; j < 4u; j++) {
             uint32_t w = four[j], up = w >> 4;
             low = halves4(w & 0x000f000fu, w & 0x0f000f00u, f[2u * j], f[2u * j + 1u], low);
-            high = halves4(up & 0x000f000fu, up & 0x0f000f00u, f[8u + 2u * j],
-                           f[9u + 2u * j], high);
+            high =
+                halves4(up & 0x000f000fu, up & 0x0f000f00u, f[8u + 2u * j], f[9u + 2u * j], high);
         }
         return (uint32_t)(q4_k_scale(block, (int)(2u * pair)) * (low >> 8) +
                           q4_k_scale(block, (int)(2u * pair + 1u)) * (high >> 8));
@@ -348,7 +355,8 @@ struct staged_q4_k_format {
     }
 };
 
-/* ---- 2 bits -------------------------------------------------------------------------------------- */
+/* ---- 2 bits
+ * -------------------------------------------------------------------------------------- */
 
 struct staged_q2_0_format {
     static const int values = 64, bytes = 18, unit = 32, table_bytes = 0;
@@ -395,13 +403,17 @@ struct staged_q2_0_format {
         return bits_of(half_at(block) * float_of(f[17]) *
                        (float)((low >> 6) + (high >> 12) - (int32_t)f[16]));
     }
-    DEVICE_MEMBER float term(const uint8_t *, int32_t, float, const int16_t *) { return 0.0f; }
+    DEVICE_MEMBER float term(const uint8_t *, int32_t, float, const int16_t *) {
+        return 0.0f;
+    }
 };
 
-/* ---- levels -------------------------------------------------------------------------------------- */
+/* ---- levels
+ * -------------------------------------------------------------------------------------- */
 
 struct staged_iq4_nl_format {
-    /* entry n of lane l at 256 n + 4 l: the nibble in bits 8..11 of a half is an address as it is */
+    /* entry n of lane l at 256 n + 4 l: the nibble in bits 8..11 of a half is an address as it is
+     */
     static const int values = 32, bytes = 18, unit = 32, table_bytes = 4096;
     static const int words = 20; /* 32 codes as f16 pairs, their scale, and a gap, for the banks */
     static const int live = 33;  /* the codes as f32, the scale */
@@ -441,14 +453,19 @@ struct staged_iq4_nl_format {
 #pragma unroll
         for (uint32_t i = 0; i < 8u; i++) {
             uint32_t h = codes[i];
-            sum = CANONICAL_FMA(level(table, (masked(h, 15u) << 8) + lane), float_of(f[2u * i]), sum);
-            sum = CANONICAL_FMA(level(table, (masked(h, 0xf0u) << 4) + lane), float_of(f[2u * i + 16u]), sum);
+            sum =
+                CANONICAL_FMA(level(table, (masked(h, 15u) << 8) + lane), float_of(f[2u * i]), sum);
+            sum = CANONICAL_FMA(level(table, (masked(h, 0xf0u) << 4) + lane),
+                                float_of(f[2u * i + 16u]), sum);
             sum = CANONICAL_FMA(level(table, (h & 0xf00u) | lane), float_of(f[2u * i + 1u]), sum);
-            sum = CANONICAL_FMA(level(table, (h >> 4 & 0xf00u) | lane), float_of(f[2u * i + 17u]), sum);
+            sum = CANONICAL_FMA(level(table, (h >> 4 & 0xf00u) | lane), float_of(f[2u * i + 17u]),
+                                sum);
         }
         return bits_of(half_at(block) * float_of(f[32]) * sum);
     }
-    DEVICE_MEMBER float term(const uint8_t *, int32_t, float, const int16_t *) { return 0.0f; }
+    DEVICE_MEMBER float term(const uint8_t *, int32_t, float, const int16_t *) {
+        return 0.0f;
+    }
 };
 
 #endif /* OPREG_SM60_STAGED_FORMATS_CUH */

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- formats ------------------------------------------------------------------------------------- */
+/* ---- formats
+ * ------------------------------------------------------------------------------------- */
 
 typedef struct staged_format {
     uint32_t id, symbol, unit, words, table_bytes;
@@ -42,11 +43,12 @@ static const staged_format *find_format(const uint32_t *list, uint32_t id) {
     return NULL;
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------------- */
+/* ---- tiles
+ * ----------------------------------------------------------------------------------------- */
 
 /* Shared memory that lets four, three, two blocks or one lie on a multiprocessor of 64 KB, less
  * what the kernels have besides. */
-#define MOST_ROWS (1 << 30)
+#define MOST_ROWS     (1 << 30)
 #define STATIC_SHARED 32u
 static const uint32_t budgets[] = {16384u - STATIC_SHARED, 21760u - STATIC_SHARED,
                                    32768u - STATIC_SHARED, 49152u - STATIC_SHARED};
@@ -127,7 +129,9 @@ static opreg_status supports(const uint32_t *list, uint32_t format, uint32_t lay
     return OPREG_OK;
 }
 
-static int is_planes(uint32_t dtype) { return dtype == OPREG_Q8_0 || dtype == OPREG_Q8_K; }
+static int is_planes(uint32_t dtype) {
+    return dtype == OPREG_Q8_0 || dtype == OPREG_Q8_K;
+}
 
 static uint64_t workspace(uint32_t format, uint32_t x_dtype, int64_t rows, int64_t k) {
     return is_planes(x_dtype) ? 0 : planes_at(0, rows, k, gpu_format_find(format)->act_block).end;
@@ -141,10 +145,9 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const s
     opreg_status status = OPREG_OK;
     uint32_t resident = gpu_units(plan->device) * 4u, most;
     if (!is_planes(args->base.x_dtype)) {
-        status = launch_quantize(call, plan, args->base.x, args->base.x_dtype, x_rows, args->base.k,
-                                 args->base.x_stride, format->act_block,
-                                 planes_at(0, x_rows, args->base.k, format->act_block),
-                                 &args->base);
+        status = launch_quantize(
+            call, plan, args->base.x, args->base.x_dtype, x_rows, args->base.k, args->base.x_stride,
+            format->act_block, planes_at(0, x_rows, args->base.k, format->act_block), &args->base);
     }
     if (status != OPREG_OK) {
         return status;
@@ -157,7 +160,8 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const s
     return gpu_run(call->host, plan->device, &l, args, call->stream);
 }
 
-/* ---- dense ---------------------------------------------------------------------------------------- */
+/* ---- dense
+ * ---------------------------------------------------------------------------------------- */
 
 #define GEMV_WS_MOST_M 8
 
@@ -202,7 +206,8 @@ opreg_status gemv_ws_run(void *state, const void *problem, const opreg_call *cal
     return launch(call, state, find_format(gemv_ws_formats, p->b_dtype), &args, p->m, 1);
 }
 
-/* ---- grouped ---------------------------------------------------------------------------------------- */
+/* ---- grouped
+ * ---------------------------------------------------------------------------------------- */
 
 static int64_t x_rows_of(const opreg_moe_matmul *p) {
     return p->x_rows == OPREG_X_BY_TOKEN ? p->tokens : p->tokens * p->top_k;
@@ -210,8 +215,8 @@ static int64_t x_rows_of(const opreg_moe_matmul *p) {
 
 #define MOST_GROUPS 65535
 
-static opreg_status grouped_supports(const uint32_t *list, const opreg_moe_matmul *p, uint32_t matrices,
-                                 char reason[128]) {
+static opreg_status grouped_supports(const uint32_t *list, const opreg_moe_matmul *p,
+                                     uint32_t matrices, char reason[128]) {
     int64_t entries = p->tokens * p->top_k, groups = entries < p->experts ? entries : p->experts;
     if (groups + 1 > MOST_GROUPS) {
         snprintf(reason, 128, "%lld groups, at most %d", (long long)groups + 1, MOST_GROUPS);
@@ -225,7 +230,7 @@ static uint64_t grouped_workspace(const opreg_moe_matmul *p) {
 }
 
 static opreg_status run_grouped(const uint32_t *list, void *state, const opreg_moe_matmul *p,
-                            const opreg_call *call) {
+                                const opreg_call *call) {
     staged_args args = {.base = {.x = call->bufs[OPREG_MOE_X].ptr,
                                  .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
                                  .sums = call->bufs[OPREG_MOE_X_SUMS].ptr,
@@ -247,8 +252,8 @@ static opreg_status run_grouped(const uint32_t *list, void *state, const opreg_m
     if (p->tokens == 0 || p->n == 0) {
         return OPREG_OK;
     }
-    args.base.route = route_view_of(call->bufs[OPREG_MOE_ROUTE_BUF].ptr, p->tokens, p->top_k,
-                                    p->experts);
+    args.base.route =
+        route_view_of(call->bufs[OPREG_MOE_ROUTE_BUF].ptr, p->tokens, p->top_k, p->experts);
     for (uint32_t i = 0; i < call->num_weights && i < 2; i++) {
         matmul_args_weight(&args.base, (int)i, call->weights[i], gpu_format_find(p->b_dtype));
     }
@@ -259,14 +264,14 @@ static opreg_status run_grouped(const uint32_t *list, void *state, const opreg_m
 #define STAGED_STAGE(name, matrices)                                                               \
     opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
         (void)dev;                                                                                 \
-        return grouped_supports(name##_formats, problem, matrices, reason);                            \
+        return grouped_supports(name##_formats, problem, matrices, reason);                        \
     }                                                                                              \
     uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
         (void)dev;                                                                                 \
-        return grouped_workspace(problem);                                                             \
+        return grouped_workspace(problem);                                                         \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return run_grouped(name##_formats, state, problem, call);                                      \
+        return run_grouped(name##_formats, state, problem, call);                                  \
     }
 STAGED_STAGE(down_ws, 1u)
 STAGED_STAGE(glu_ws, 2u)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * plain_emulation.cu - what the staged kernels of down are measured against: the same loop over rows
- * with byte-selecting multiply-adds, one (VMAD) a weight, on levels looked up by byte permutes.  Only
- * compiled and counted (count_sass.py), never run. */
+ * plain_emulation.cu - what the staged kernels of down are measured against: the same loop over
+ * rows with byte-selecting multiply-adds, one (VMAD) a weight, on levels looked up by byte
+ * permutes.  Only compiled and counted (count_sass.py), never run. */
 #include "sm60_device.h"
 
 DEVICE uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
-    uint32_t r; /* the raw instruction: bit 3 of a selector needs no mask where its byte is unused */
+    uint32_t
+        r; /* the raw instruction: bit 3 of a selector needs no mask where its byte is unused */
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
     return r;
 }

@@ -28,7 +28,7 @@ static void print_failure(void *user, const opreg_kit_event *event) {
     }
 }
 
-static uint32_t flags = OPREG_KIT_QUICK; 
+static uint32_t flags = OPREG_KIT_QUICK;
 
 static void run_kit(const char *kernel) {
     opreg_registry *reg = NULL;

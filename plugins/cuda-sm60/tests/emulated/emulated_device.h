@@ -21,17 +21,35 @@ struct uint2 {
     uint32_t x, y;
 };
 
-DEVICE uint32_t thread_index() { return emulated->index; }
-DEVICE uint32_t thread_count() { return emulated->count; }
-DEVICE uint32_t block_x() { return emulated->block[0]; }
-DEVICE uint32_t block_y() { return emulated->block[1]; }
-DEVICE uint32_t block_z() { return emulated->block[2]; }
-DEVICE uint32_t grid_x() { return emulated->grid[0]; }
-DEVICE uint32_t grid_y() { return emulated->grid[1]; }
+DEVICE uint32_t thread_index() {
+    return emulated->index;
+}
+DEVICE uint32_t thread_count() {
+    return emulated->count;
+}
+DEVICE uint32_t block_x() {
+    return emulated->block[0];
+}
+DEVICE uint32_t block_y() {
+    return emulated->block[1];
+}
+DEVICE uint32_t block_z() {
+    return emulated->block[2];
+}
+DEVICE uint32_t grid_x() {
+    return emulated->grid[0];
+}
+DEVICE uint32_t grid_y() {
+    return emulated->grid[1];
+}
 DEVICE void let_next_launch_start() {} /* launches run one after another */
 DEVICE void wait_for_launch_ahead() {}
-DEVICE void block_barrier() { emulated_block_barrier(); }
-DEVICE void wave_barrier() { (void)emulated_exchange(0, 0); }
+DEVICE void block_barrier() {
+    emulated_block_barrier();
+}
+DEVICE void wave_barrier() {
+    (void)emulated_exchange(0, 0);
+}
 DEVICE uint32_t wave_read(uint32_t value, int lane) {
     return emulated_exchange(value, (uint32_t)lane & 31u);
 }
@@ -45,7 +63,9 @@ DEVICE float wave_read(float value, int lane) {
 DEVICE uint32_t wave_xor(uint32_t value, int mask) {
     return wave_read(value, (int)(emulated->index & 31u) ^ mask);
 }
-DEVICE int32_t wave_xor(int32_t value, int mask) { return (int32_t)wave_xor((uint32_t)value, mask); }
+DEVICE int32_t wave_xor(int32_t value, int mask) {
+    return (int32_t)wave_xor((uint32_t)value, mask);
+}
 DEVICE float wave_xor(float value, int mask) {
     return wave_read(value, (int)(emulated->index & 31u) ^ mask);
 }
@@ -56,8 +76,12 @@ DEVICE uint32_t wave_ballot(bool value) {
     }
     return bits;
 }
-DEVICE int count_bits(uint32_t value) { return __builtin_popcount(value); }
-DEVICE int first_bit(uint32_t value) { return __builtin_ctz(value); }
+DEVICE int count_bits(uint32_t value) {
+    return __builtin_popcount(value);
+}
+DEVICE int first_bit(uint32_t value) {
+    return __builtin_ctz(value);
+}
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t value) {
     uint32_t before = *p;
     *p += value;

@@ -30,9 +30,13 @@ opreg_status gpu_open(const opreg_host *host, const gpu_program *program, opreg_
     return OPREG_OK;
 }
 
-void gpu_close(const opreg_host *host) { (void)host; }
+void gpu_close(const opreg_host *host) {
+    (void)host;
+}
 
-const gpu_device *gpu_device_find(int32_t ordinal) { return ordinal == 0 ? &device : NULL; }
+const gpu_device *gpu_device_find(int32_t ordinal) {
+    return ordinal == 0 ? &device : NULL;
+}
 
 uint32_t gpu_units(const gpu_device *of) {
     (void)of;
@@ -62,7 +66,8 @@ opreg_status gpu_fill(const opreg_host *host, const gpu_device *on, void *dst, u
     return OPREG_OK;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory
+ * ---------------------------------------------------------------------------------------- */
 
 static opreg_status io_alloc(const opreg_host *host, const opreg_device *dev, uint64_t bytes,
                              void **out) {
@@ -87,8 +92,8 @@ static opreg_status io_copy(const opreg_host *host, const opreg_device *dev, voi
     return OPREG_OK;
 }
 
-static opreg_status io_fill(const opreg_host *host, const opreg_device *dev, void *dst, uint8_t byte,
-                            uint64_t bytes, void *stream) {
+static opreg_status io_fill(const opreg_host *host, const opreg_device *dev, void *dst,
+                            uint8_t byte, uint64_t bytes, void *stream) {
     (void)dev;
     return gpu_fill(host, NULL, dst, byte, bytes, stream);
 }

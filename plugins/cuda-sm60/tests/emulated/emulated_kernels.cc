@@ -9,10 +9,14 @@
 #include "staged_list.inc"
 #undef STAGED_FORMAT
 
-static void run_quantize(const void *p) { base_quantize(*(const quantize_args *)p); }
+static void run_quantize(const void *p) {
+    base_quantize(*(const quantize_args *)p);
+}
 
 #define STAGED_FORMAT(NAME, name, unit, words, table_bytes)                                        \
-    static void run_##name(const void *p) { staged_##name(*(const staged_args *)p); }
+    static void run_##name(const void *p) {                                                        \
+        staged_##name(*(const staged_args *)p);                                                    \
+    }
 #include "staged_list.inc"
 #undef STAGED_FORMAT
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <ucontext.h>
 
-#define STACK_BYTES (64u * 1024u)
+#define STACK_BYTES  (64u * 1024u)
 #define MOST_THREADS 1024u
 #define SHARED_BYTES (64u * 1024u)
 

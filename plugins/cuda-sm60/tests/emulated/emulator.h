@@ -14,7 +14,7 @@ typedef void emulated_kernel(const void *parameters);
 typedef struct emulated_thread {
     uint32_t index, count, block[3], grid[3];
 } emulated_thread;
-extern emulated_thread *emulated; /* the running thread                                            */
+extern emulated_thread *emulated; /* the running thread */
 
 /* Dynamic shared memory: filled with a pattern before each block. */
 extern unsigned char *emulated_shared;
