@@ -476,6 +476,33 @@ static void offsets_off_the_alignment_and_overlaps_are_refused(void **state) {
     assert_refused(&f, f.size - 8, "value type 10, not u32");
 }
 
+static void an_empty_tensor_hides_no_overlap(void **state) {
+    (void)state;
+    text_file f;
+    uint8_t *copy;
+    gguf_error error;
+    gguf *file;
+    size_t third;
+    put_header(&f, 3, 0);
+    put_tensor(&f, "a", 32, 4, F32, 0);
+    put_tensor(&f, "b", 32, 0, F32, 32);
+    third = f.size;
+    put_tensor(&f, "c", 32, 2, F32, 64);
+    put_data(&f, 32, 512);
+    assert_refused(&f, third, "tensor 'c'");
+    assert_refused(&f, third, "overlaps tensor 'a'");
+    /* empty ones overlap nothing themselves, wherever they are */
+    put_header(&f, 3, 0);
+    put_tensor(&f, "a", 32, 4, F32, 0);
+    put_tensor(&f, "b", 32, 0, F32, 32);
+    put_tensor(&f, "c", 32, 2, F32, 512);
+    put_data(&f, 32, 768);
+    file = open_copy(&f, &copy, &error);
+    assert_non_null(file);
+    gguf_close(file);
+    free(copy);
+}
+
 static void what_is_not_a_regular_file_is_refused(void **state) {
     (void)state;
     gguf_error error;
@@ -509,6 +536,7 @@ int main(void) {
         cmocka_unit_test(dimensions_that_overflow_are_refused),
         cmocka_unit_test(a_tensor_outside_the_file_is_refused),
         cmocka_unit_test(offsets_off_the_alignment_and_overlaps_are_refused),
+        cmocka_unit_test(an_empty_tensor_hides_no_overlap),
         cmocka_unit_test(what_is_not_a_regular_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

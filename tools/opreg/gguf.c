@@ -282,6 +282,7 @@ static int compare_offsets(const void *a, const void *b) {
 static int check_names_and_ranges(gguf *file, gguf_error *error) {
     size_t n = file->num_tensors;
     named *order = calloc(n + 1, sizeof *order);
+    const gguf_tensor *last = NULL;
     int ok = 0;
     file->by_name = calloc(n + 1, sizeof *file->by_name);
     if (!order || !file->by_name) {
@@ -301,16 +302,20 @@ static int check_names_and_ranges(gguf *file, gguf_error *error) {
         }
     }
     qsort(order, n, sizeof *order, compare_offsets);
-    for (size_t i = 1; i < n; i++) {
-        const gguf_tensor *a = &file->tensors[order[i - 1].index];
+    /* the last end so far: an empty tensor between two others must not hide their overlap */
+    for (size_t i = 0; i < n; i++) {
         const gguf_tensor *b = &file->tensors[order[i].index];
-        if (a->bytes > b->offset - a->offset && b->bytes > 0) {
+        if (b->bytes == 0) {
+            continue;
+        }
+        if (last && last->offset + last->bytes > b->offset) {
             gguf_refuse(error, b->info_at,
                         "tensor '%.100s' at %" PRIu64 " overlaps tensor '%.100s', "
                         "which ends at %" PRIu64,
-                        b->name, b->offset, a->name, a->offset + a->bytes);
+                        b->name, b->offset, last->name, last->offset + last->bytes);
             goto out;
         }
+        last = b;
     }
     ok = 1;
 out:
