@@ -304,6 +304,10 @@ opreg_status flags_define(flags *store, const char *flag, flag_kind kind, const 
     flag_setting *row;
     char variable[128];
     size_t found = flags_find(store, flag), other;
+    if (found != FLAG_NONE && store->rows[found].kind != kind) {
+        return fail(OPREG_E_ARG, "the flag %s is another one's already: \"%s\"", flag,
+                    store->rows[found].summary);
+    }
     if (found != FLAG_NONE) {
         if (summary[0] != '\0') {
             snprintf(store->rows[found].summary, sizeof store->rows[found].summary, "%s", summary);

@@ -266,10 +266,15 @@ static opreg_status copy_tables(plugin_entry *entry) {
 static opreg_status compare_manifest(const plugin_entry *entry) {
     const opreg_plugin *t = &entry->table;
     const char *list = entry->about->kernels;
-    char word[256];
+    char word[256], other[256];
     uint32_t listed = 0;
     while (next_word(&list, word, sizeof word)) {
         uint32_t i = 0;
+        for (const char *rest = list; next_word(&rest, other, sizeof other);) {
+            if (strcmp(other, word) == 0) {
+                return fail(OPREG_E_LOAD, "%s lists the kernel %s twice", entry->path, word);
+            }
+        }
         while (i < t->num_kernels && strcmp(entry->kernels[i].name, word) != 0) {
             i++;
         }

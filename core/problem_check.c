@@ -250,6 +250,9 @@ static opreg_status check_ffn(const opreg_moe_ffn *p, const problem_formats *ext
     TRY(check_stride("weights_stride", p->weights_stride, "top_k", p->top_k));
     TRY(check_extent("x", p->tokens, p->x_stride));
     TRY(check_extent("y", p->tokens, p->y_stride));
+    /* what every composition holds between its stages; tokens * top_k is an int32 */
+    TRY(check_extent("h", p->tokens * p->top_k, p->inter));
+    TRY(check_extent("the rows of down", p->tokens * p->top_k, p->hidden));
     return check_extent("weights", p->tokens, p->weights_stride);
 }
 

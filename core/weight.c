@@ -351,6 +351,16 @@ opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *st
                     stored->view.layout);
     }
     need = find_need(plan, stored);
+    for (uint32_t i = 0; need != NULL && i < plan->num_weights; i++) {
+        const weight_need *other = &plan->weights[i];
+        if (other->layout != need->layout && other->format == need->format &&
+            other->dialect == need->dialect && other->experts == need->experts &&
+            other->n == need->n && other->k == need->k) {
+            return fail(OPREG_E_ARG, "two weights of plan %s have this format and shape and want the "
+                                     "layouts %u and %u: prepare each by a plan of its own operator",
+                        plan->name, need->layout, other->layout);
+        }
+    }
     if (need == NULL || stored->reg != plan->reg || stored->dev->kind != plan->kind ||
         stored->dev->ordinal != plan->ordinal) {
         return fail(OPREG_E_ARG, "no weight of plan %s has this format, dialect, shape and device",

@@ -193,12 +193,35 @@ static void no_rows_are_nothing_to_do(void **state) {
     weight_free(&w);
 }
 
+static void weights_alike_that_want_two_layouts_are_not_mixed_up(void **state) {
+    engine e = engine_open(1);
+    test_weight w = weight_make(format_by_id(OPREG_Q4_K), 2, 256, 256);
+    opreg_weight *stored = weight_of(&e, &w), *prepared = NULL;
+    opreg_moe_ffn p = {.struct_size = sizeof p, .x_dtype = OPREG_F32, .y_dtype = OPREG_F32,
+                       .b_dtype = OPREG_Q4_K, .down_dtype = OPREG_Q4_K, .glu = OPREG_GLU_SILU,
+                       .tokens = 1, .hidden = 256, .inter = 256, .experts = 2, .top_k = 1,
+                       .x_stride = 256, .y_stride = 256, .weights_stride = 1, .down_layout = 1};
+    opreg_plan *plan = NULL;
+    opreg_buf dst = {aligned_alloc(256, 1 << 18), 1 << 18};
+    (void)state;
+    works(opreg_plan_create(e.reg, &e.device, OPREG_OP_MOE_FFN, &p, &plan));
+    assert_int_equal(opreg_weight_prepare(plan, stored, dst, NULL, &prepared), OPREG_E_ARG);
+    assert_non_null(strstr(opreg_last_error(), "the layouts 0 and 1"));
+    assert_null(prepared);
+    opreg_plan_destroy(plan);
+    opreg_weight_destroy(stored);
+    works(opreg_destroy(e.reg));
+    free(dst.ptr);
+    weight_free(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_planned_matmul_has_the_kernels_bits_on_any_number_of_threads),
         cmocka_unit_test(a_planned_route_and_ffn_have_the_kernels_bits),
         cmocka_unit_test(a_planned_attention_has_the_kernels_bits_on_any_number_of_threads),
         cmocka_unit_test(no_rows_are_nothing_to_do),
+        cmocka_unit_test(weights_alike_that_want_two_layouts_are_not_mixed_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,17 @@ static void two_flags_cannot_share_a_variable(void **state) {
     flags_free(&s.flags);
 }
 
+static void a_plugin_cannot_take_a_flag_of_the_library(void **state) {
+    size_t index;
+    store s;
+    (void)state;
+    open_store(&s, NULL, 0);
+    assert_works(flags_define(&s.flags, "strict", FLAG_SWITCH, "off", "refuse a silent baseline", &index));
+    assert_failed(flags_define(&s.flags, "strict", FLAG_LEVEL, "off", "plugin strict", &index),
+                  OPREG_E_ARG, "the flag strict is another one's already: \"refuse a silent baseline\"");
+    flags_free(&s.flags);
+}
+
 static void the_plugin_directory_is_absolute_and_there(void **state) {
     const char *relative[] = {"OPREG_PLUGIN_DIR=lib", NULL}, *gone[] = {"OPREG_PLUGIN_DIR=/nowhere", NULL},
                *right[] = {"OPREG_PLUGIN_DIR=/tmp", NULL};
@@ -222,6 +233,7 @@ int main(void) {
         cmocka_unit_test(the_api_names_the_nearest_flag_and_the_words),
         cmocka_unit_test(an_elevated_process_reads_no_variable),
         cmocka_unit_test(two_flags_cannot_share_a_variable),
+        cmocka_unit_test(a_plugin_cannot_take_a_flag_of_the_library),
         cmocka_unit_test(the_plugin_directory_is_absolute_and_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,6 +106,11 @@ static void a_kernel_that_only_the_manifest_has_is_named(void **state) {
     refuses_fake("lost_kernel", "fake-lost-kernel", OPREG_E_LOAD, "lists the kernel prepared_one");
 }
 
+static void a_kernel_that_the_manifest_has_twice_is_named(void **state) {
+    (void)state;
+    refuses_fake("twice", "fake-twice", OPREG_E_LOAD, "lists the kernel base twice");
+}
+
 /* A sanitizer's own threads or handlers may keep the trial away. */
 static void a_crash_in_a_probe_costs_the_plugin_alone(void **state) {
     (void)state;
@@ -261,6 +266,7 @@ int main(void) {
         cmocka_unit_test(an_entry_that_refuses_is_quoted),
         cmocka_unit_test(a_library_of_another_plugin_is_refused),
         cmocka_unit_test(a_kernel_that_only_the_manifest_has_is_named),
+        cmocka_unit_test(a_kernel_that_the_manifest_has_twice_is_named),
         cmocka_unit_test(a_crash_in_a_probe_costs_the_plugin_alone),
         cmocka_unit_test(a_crash_in_a_constructor_costs_the_plugin_alone),
         cmocka_unit_test(a_plugin_that_prints_is_warned_about),

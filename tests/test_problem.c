@@ -158,6 +158,7 @@ static void a_contradiction_is_refused_with_the_numbers(void **state) {
         {OPREG_OP_MOE_GLU, "n=4 k=256 experts=8 top_k=2 b=q4_k glu=none", OPREG_E_SHAPE, "needs a glu"},
         {OPREG_OP_MOE_DOWN, "n=4 k=256 experts=8 top_k=2 b=q4_k rows=token", OPREG_E_SHAPE, "OPREG_X_BY_DST"},
         {OPREG_OP_MOE_FFN, "hidden=256 inter=128 experts=8 top_k=2 b=q4_k", OPREG_E_SHAPE, "inter 128 is not a multiple"},
+        {OPREG_OP_MOE_FFN, "tokens=1000000000 top_k=2 hidden=256 inter=1099511627776 experts=1 b=q4_k", OPREG_E_SHAPE, "h: 2000000000 rows of 1099511627776 elements overflow"},
         {OPREG_OP_PAGED_ATTN_DECODE, "hq=6 hk=4 d=64 len=10", OPREG_E_SHAPE, "not a multiple of kv_heads 4"},
         {OPREG_OP_PAGED_ATTN_DECODE, "hq=4 hk=4 d=32 len=10", OPREG_E_SHAPE, "head_dim 32 is not in 64..512"},
         {OPREG_OP_PAGED_ATTN_DECODE, "hq=4 hk=4 d=64 len=10 scale=0", OPREG_E_SHAPE, "scale is 0"},
