@@ -25,8 +25,13 @@ static int32_t draw_length(random_state *random, const opreg_paged_attn_decode *
     return length > 0 ? length : 0;
 }
 
+/* Lengths and query tokens as an engine would have them. */
+typedef struct plan {
+    int32_t lengths[ATTENTION_SEQS], first[ATTENTION_SEQS + 1];
+} plan;
+
 static void draw_shape(const case_key *key, random_state *shape, opreg_paged_attn_decode *p,
-                       attention_notes *notes) {
+                       plan *drawn) {
     int64_t pair = PICK(key, "heads", heads);
     int big = key->index % 4 == 1, huge = key->index % 40 == 9;
     p->head_dim = (int32_t)PICK(key, "head dim", head_dims);
@@ -54,19 +59,18 @@ static void draw_shape(const case_key *key, random_state *shape, opreg_paged_att
     }
     p->tokens = 0;
     for (int32_t s = 0; s < p->seqs; s++) {
-        notes->queries[s] = 1 + (int32_t)random_below(shape, (uint32_t)p->max_q);
-        notes->first[s] = p->tokens;
-        p->tokens += notes->queries[s];
-        notes->lengths[s] = huge ? 4096 : draw_length(shape, p, big);
+        drawn->first[s] = p->tokens;
+        p->tokens += 1 + (int32_t)random_below(shape, (uint32_t)p->max_q);
+        drawn->lengths[s] = huge ? 4096 : draw_length(shape, p, big);
         if (key->index == 0) {
-            notes->lengths[s] = 100 + s;
+            drawn->lengths[s] = 100 + s;
         }
-        p->max_seq_len = p->max_seq_len > notes->lengths[s] ? p->max_seq_len : notes->lengths[s];
+        p->max_seq_len = p->max_seq_len > drawn->lengths[s] ? p->max_seq_len : drawn->lengths[s];
     }
     if (p->max_q > 1 || key->index % 3 == 0) {
         p->flags |= OPREG_PF_Q_INDPTR;
     }
-    notes->first[p->seqs] = p->tokens;
+    drawn->first[p->seqs] = p->tokens;
 }
 
 /* A free block that is none of the used ones, or with a small chance one that is shared. */
@@ -77,12 +81,12 @@ static int32_t draw_entry(random_state *random, const opreg_paged_attn_decode *p
 }
 
 static int make_table(const case_key *key, random_state *random, job *out,
-                      attention_notes *notes) {
+                      const plan *drawn) {
     opreg_paged_attn_decode *p = &out->problem.attn;
     int csr = (p->flags & OPREG_PF_CSR) != 0, hostile = key->index % 6 == 4;
     int32_t used = 0, at = 0, slack = (int32_t)(key->index % 3), *order, *table, *lens, *indptr = NULL;
     for (int32_t s = 0; s < p->seqs; s++) {
-        int32_t pages = (notes->lengths[s] + p->block_size - 1) / p->block_size;
+        int32_t pages = (drawn->lengths[s] + p->block_size - 1) / p->block_size;
         used += pages;
         if (!csr) {
             p->table_stride = p->table_stride > pages ? p->table_stride : pages;
@@ -106,22 +110,14 @@ static int make_table(const case_key *key, random_state *random, job *out,
     table = (int32_t *)(void *)out->bufs[OPREG_ATTN_TABLE].data;
     lens = (int32_t *)(void *)out->bufs[OPREG_ATTN_LENS].data;
     indptr = csr ? (int32_t *)(void *)out->bufs[OPREG_ATTN_INDPTR].data : NULL;
-    out->bufs[OPREG_ATTN_TABLE].loose = malloc(out->bufs[OPREG_ATTN_TABLE].bytes + 1);
-    if (out->bufs[OPREG_ATTN_TABLE].loose == NULL) {
-        free(order);
-        return 0;
-    }
-    memset(out->bufs[OPREG_ATTN_TABLE].loose, 1, out->bufs[OPREG_ATTN_TABLE].bytes);
     for (int32_t s = 0; s < p->seqs; s++) {
-        int32_t pages = (notes->lengths[s] + p->block_size - 1) / p->block_size;
+        int32_t pages = (drawn->lengths[s] + p->block_size - 1) / p->block_size;
         int32_t base = csr ? at : s * p->table_stride;
-        notes->pages[s] = base;
         for (int32_t i = 0; i < pages; i++, at++) {
             table[base + i] = draw_entry(random, p, hostile, order, at);
-            memset(out->bufs[OPREG_ATTN_TABLE].loose + 4 * (base + i), 0, 4);
         }
-        lens[s] = csr ? notes->lengths[s] - (pages > 0 ? (pages - 1) * p->block_size : 0)
-                      : notes->lengths[s];
+        lens[s] = csr ? drawn->lengths[s] - (pages > 0 ? (pages - 1) * p->block_size : 0)
+                      : drawn->lengths[s];
         if (csr) {
             indptr[s] = base;
             indptr[s + 1] = at;
@@ -132,8 +128,21 @@ static int make_table(const case_key *key, random_state *random, job *out,
     if (key->index % 7 == 5 && p->max_seq_len > 4) {
         p->max_seq_len -= p->max_seq_len / 3;
     }
+    return 1;
+}
+
+/* Entries of the table that are not used must not matter. */
+static int loosen_table(job *out, const attention_notes *notes) {
+    const opreg_paged_attn_decode *p = &out->problem.attn;
+    job_buffer *table = &out->bufs[OPREG_ATTN_TABLE];
+    table->loose = malloc(table->bytes + 1);
+    if (table->loose == NULL) {
+        return 0;
+    }
+    memset(table->loose, 1, table->bytes);
     for (int32_t s = 0; s < p->seqs; s++) {
-        notes->lengths[s] = notes->lengths[s] < p->max_seq_len ? notes->lengths[s] : p->max_seq_len;
+        size_t pages = (size_t)((notes->lengths[s] + p->block_size - 1) / p->block_size);
+        memset(table->loose + 4 * notes->pages[s], 0, 4 * pages);
     }
     return 1;
 }
@@ -201,19 +210,11 @@ static int make_cache(random_state *random, job *out, uint32_t index, const atte
     return 1;
 }
 
-static int make_options(const case_key *key, random_state *random, job *out,
-                        const attention_notes *notes) {
+static int make_options(random_state *random, job *out) {
     opreg_paged_attn_decode *p = &out->problem.attn;
     data_kind kind = out->data;
     int ok = 1;
     out->data = DATA_GAUSSIAN;
-    if (p->flags & OPREG_PF_Q_INDPTR) {
-        ok = job_buffer_set(out, OPREG_ATTN_Q_INDPTR, JOB_INPUT, JOB_I32, (uint64_t)p->seqs + 1);
-        if (ok) {
-            memcpy(out->bufs[OPREG_ATTN_Q_INDPTR].data, notes->first,
-                   ((size_t)p->seqs + 1) * sizeof notes->first[0]);
-        }
-    }
     if (p->flags & OPREG_PF_SINKS) {
         ok = ok && case_rows(random, out, OPREG_ATTN_SINKS, OPREG_F32, 1, p->q_heads, p->q_heads);
     }
@@ -231,8 +232,29 @@ static int make_options(const case_key *key, random_state *random, job *out,
                                   (uint64_t)(p->tokens * p->q_heads));
     }
     out->data = kind;
-    (void)key;
     return ok;
+}
+
+/* Table, lengths and token ranges, in some cases spoiled; and what they mean. */
+static int make_integers(const case_key *key, random_state *random, job *out, const plan *drawn) {
+    /* 0 in most: the rest of the case is then an engine's */
+    static const int64_t hostile[] = {0, ATTENTION_BAD_LENS, 0, ATTENTION_BAD_INDPTR, 0,
+                                      ATTENTION_BAD_Q_INDPTR, 7};
+    const opreg_paged_attn_decode *p = &out->problem.attn;
+    uint32_t how = key->index == 0 ? 0 : (uint32_t)PICK(key, "hostile", hostile);
+    if (!make_table(key, random, out, drawn)) {
+        return 0;
+    }
+    if (p->flags & OPREG_PF_Q_INDPTR) {
+        if (!job_buffer_set(out, OPREG_ATTN_Q_INDPTR, JOB_INPUT, JOB_I32, (uint64_t)p->seqs + 1)) {
+            return 0;
+        }
+        memcpy(out->bufs[OPREG_ATTN_Q_INDPTR].data, drawn->first,
+               ((size_t)p->seqs + 1) * sizeof drawn->first[0]);
+    }
+    attention_spoil(random, how, out);
+    attention_notes_read(out, out->extra);
+    return loosen_table(out, out->extra);
 }
 
 int case_make_attention(const case_key *key, job *out) {
@@ -241,6 +263,7 @@ int case_make_attention(const case_key *key, job *out) {
     opreg_paged_attn_decode *p = &out->problem.attn;
     random_state shape = case_random(key, 0), data = case_random(key, 1);
     attention_notes *notes = calloc(1, sizeof *notes);
+    plan drawn = {{0}, {0}};
     int64_t length;
     out->extra = notes;
     if (notes == NULL) {
@@ -260,11 +283,11 @@ int case_make_attention(const case_key *key, job *out) {
     if (key->index / 2 % 3 == 1) {
         p->flags |= OPREG_PF_CSR;
     }
-    draw_shape(key, &shape, p, notes);
+    draw_shape(key, &shape, p, &drawn);
     if (!(p->flags & OPREG_PF_Q_INDPTR)) {
         p->max_q = 1;
     }
-    if (!make_table(key, key->salt ? &data : &shape, out, notes)) {
+    if (!make_integers(key, key->salt ? &data : &shape, out, &drawn)) {
         return 0;
     }
     set_strides(key, p);
@@ -279,5 +302,5 @@ int case_make_attention(const case_key *key, job *out) {
                       p->v_head_stride) &&
            case_rows(&data, out, OPREG_ATTN_Q, p->q_dtype, p->tokens, length, p->q_stride) &&
            case_output(out, OPREG_ATTN_OUT, p->out_dtype, p->tokens, length, p->out_stride) &&
-           make_options(key, &data, out, notes);
+           make_options(&data, out);
 }

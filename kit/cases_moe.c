@@ -24,38 +24,6 @@ static void draw_ids(random_state *random, uint32_t routing, int32_t experts, in
     }
 }
 
-static uint32_t *words(uint8_t *bytes, uint64_t at) { return (uint32_t *)(void *)(bytes + at); }
-
-/* Spoils what a reader must not trust, and notes what it means for the rows. */
-static void spoil(random_state *random, uint32_t routing, const opreg_route_layout *layout,
-                  int64_t tokens, moe_notes *notes, uint8_t *route) {
-    static const uint32_t beyond[] = {0xffffffffu, 0x7fffffffu, 0x80000000u};
-    uint32_t groups = *words(route, 0), entries = *words(route, 4);
-    int64_t pairs = layout->cap_entries;
-    if (routing == ROUTING_COUNTS) {
-        /* counts far over the capacities: what lies there are empty groups */
-        for (uint32_t g = groups; g < layout->cap_groups; g++) {
-            words(route, layout->group_expert)[g] = 0xffffffffu;
-            words(route, layout->group_start)[g + 1] = entries;
-        }
-        *words(route, 0) = layout->cap_groups + 1000u;
-        *words(route, 4) = layout->cap_entries + 1000u;
-        *words(route, 8) = 0xffffffffu;
-        *words(route, 12) = 0xffffffffu;
-    }
-    for (uint32_t e = 0; e < entries; e++) {
-        uint32_t *dst = &words(route, layout->entry_dst)[e];
-        uint32_t *token = &words(route, layout->entry_token)[e];
-        if (routing == ROUTING_BAD_DST && random_below(random, 4) == 0) {
-            notes->x_of[*dst] = notes->expert_of[*dst] = -2; /* no entry writes this row */
-            *dst = random_below(random, 2) ? (uint32_t)pairs : beyond[random_below(random, 3)];
-        } else if (routing == ROUTING_BAD_TOKEN && random_below(random, 4) == 0) {
-            notes->x_of[*dst] = notes->expert_of[*dst] = -1;
-            *token = random_below(random, 2) ? (uint32_t)tokens : beyond[random_below(random, 3)];
-        }
-    }
-}
-
 int moe_route_make(random_state *random, job *out, uint32_t index, uint32_t routing, int64_t tokens,
                    int32_t top_k, int32_t experts, int by_token) {
     opreg_route_layout layout;
@@ -80,14 +48,12 @@ int moe_route_make(random_state *random, job *out, uint32_t index, uint32_t rout
     notes->expert_of = notes->x_of + pairs + 1;
     draw_ids(random, routing, experts, ids, pairs);
     for (int64_t i = 0; i < pairs; i++) {
-        int valid = ids[i] >= 0 && ids[i] < experts;
         weights[i] = (float)random_unit(random);
-        notes->x_of[i] = !valid ? -1 : by_token ? i / top_k : i;
-        notes->expert_of[i] = valid ? ids[i] : -1;
     }
     route_spec spec = {tokens, top_k, experts, ids, weights, NULL};
     route_build(&spec, &layout, out->bufs[index].data, owned);
-    spoil(random, routing, &layout, tokens, notes, out->bufs[index].data);
+    moe_route_spoil(random, routing, &layout, tokens, experts, out->bufs[index].data);
+    moe_notes_read(&layout, out->bufs[index].data, tokens, experts, by_token, notes);
     /* unused capacity must not matter, but where a hostile count makes it used */
     out->bufs[index].align = 16;
     if (routing != ROUTING_COUNTS) {
@@ -134,11 +100,24 @@ static void unused_rows_loose(job_buffer *x, const moe_notes *notes, int64_t row
     }
 }
 
+/* Rows that no entry names stay as they are, rows that several name may hold anything. */
 static void own_rows(job_buffer *y, const moe_notes *notes, int64_t n, int64_t stride) {
     uint64_t size = element_bytes(y->dtype);
     for (int64_t row = 0; row < notes->rows; row++) {
-        if (notes->x_of[row] == -2) {
-            memset(y->owned + (uint64_t)(row * stride) * size, 2, (size_t)n * size);
+        if (notes->x_of[row] < MOE_ZERO) {
+            memset(y->owned + (uint64_t)(row * stride) * size, notes->x_of[row] == MOE_TWICE ? 2 : 0,
+                   (size_t)n * size);
+        }
+    }
+}
+
+/* So may tokens with such a row. */
+static void own_tokens(job_buffer *y, const moe_notes *notes, int32_t top_k, int64_t n,
+                       int64_t stride) {
+    uint64_t size = element_bytes(y->dtype);
+    for (int64_t row = 0; row < notes->rows; row++) {
+        if (notes->x_of[row] == MOE_TWICE) {
+            memset(y->owned + (uint64_t)(row / top_k * stride) * size, 2, (size_t)n * size);
         }
     }
 }
@@ -193,9 +172,10 @@ static int make_x(const case_key *key, random_state *data, job *out, const forma
 
 int case_make_moe(const case_key *key, job *out) {
     static const int64_t pads[] = {0, 0, 1, 3, 16};
-    static const int64_t routings[] = {ROUTING_PLAIN,   ROUTING_SOME_INVALID, ROUTING_ONE,
-                                       ROUTING_COUNTS,  ROUTING_BAD_DST,      ROUTING_BAD_TOKEN,
-                                       ROUTING_ALL_INVALID};
+    static const int64_t routings[] = {
+        ROUTING_PLAIN,      ROUTING_SOME_INVALID, ROUTING_ONE,   ROUTING_COUNTS,
+        ROUTING_BAD_DST,    ROUTING_BAD_TOKEN,    ROUTING_FEWER, ROUTING_ALL_INVALID,
+        ROUTING_BAD_EXPERT, ROUTING_BAD_START,    ROUTING_SAME_DST};
     static const int64_t glus[] = {1, 2, 3, 4};
     opreg_moe_matmul *p = &out->problem.moe;
     const format_info *info = format_by_id(key->format);
@@ -221,9 +201,6 @@ int case_make_moe(const case_key *key, job *out) {
     p->y_stride = p->n + PICK(key, "y pad", pads);
     case_dtypes(out, p->x_dtype, p->y_dtype);
     routing = key->index == 0 ? ROUTING_PLAIN : (uint32_t)PICK(key, "routing", routings);
-    if (routing == ROUTING_BAD_TOKEN && p->x_rows != OPREG_X_BY_TOKEN) {
-        routing = ROUTING_SOME_INVALID;
-    }
     if (!moe_route_make(&data, out, OPREG_MOE_ROUTE_BUF, routing, p->tokens, p->top_k, p->experts,
                         p->x_rows == OPREG_X_BY_TOKEN)) {
         return 0;
@@ -249,8 +226,10 @@ int case_make_moe(const case_key *key, job *out) {
 
 int case_make_ffn(const case_key *key, job *out) {
     static const int64_t pads[] = {0, 0, 1, 8};
-    static const int64_t routings[] = {ROUTING_PLAIN, ROUTING_SOME_INVALID, ROUTING_ONE,
-                                       ROUTING_COUNTS, ROUTING_ALL_INVALID};
+    static const int64_t routings[] = {
+        ROUTING_PLAIN,   ROUTING_SOME_INVALID, ROUTING_ONE,   ROUTING_COUNTS,
+        ROUTING_BAD_DST, ROUTING_BAD_START,    ROUTING_FEWER, ROUTING_ALL_INVALID,
+        ROUTING_BAD_EXPERT, ROUTING_BAD_TOKEN, ROUTING_SAME_DST};
     static const int64_t slots[] = {2, 1, 3, 4, 8};
     static const int64_t tokens[] = {9, 1, 2, 0, 5, 17};
     static const int64_t glus[] = {1, 2, 3, 4};
@@ -309,5 +288,11 @@ int case_make_ffn(const case_key *key, job *out) {
         return 0;
     }
     out->data = kind;
-    return case_output(out, OPREG_FFN_Y, p->y_dtype, p->tokens, p->hidden, p->y_stride);
+    if (!case_output(out, OPREG_FFN_Y, p->y_dtype, p->tokens, p->hidden, p->y_stride)) {
+        return 0;
+    }
+    if (out->bufs[OPREG_FFN_Y].owned != NULL) {
+        own_tokens(&out->bufs[OPREG_FFN_Y], out->extra, p->top_k, p->hidden, p->y_stride);
+    }
+    return 1;
 }

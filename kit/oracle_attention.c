@@ -15,16 +15,16 @@ int32_t attention_block(const job *of, const attention_notes *notes, int32_t seq
     return block >= 0 && block < p->num_blocks ? block : -1;
 }
 
-int attention_sees(const opreg_paged_attn_decode *p, const attention_notes *notes, int32_t seq,
-                   int32_t query, int32_t position) {
-    int32_t own = notes->lengths[seq] - notes->queries[seq] + query;
+int attention_sees(const opreg_paged_attn_decode *p, const attention_notes *notes, int32_t token,
+                   int32_t position) {
+    int32_t own = notes->lengths[notes->owner[token]] - 1 - notes->behind[token];
     return position <= own && (p->window == 0 || position > own - p->window);
 }
 
 int attention_visible(const opreg_paged_attn_decode *p, const attention_notes *notes, int32_t seq,
                       int32_t position) {
-    for (int32_t q = 0; q < notes->queries[seq]; q++) {
-        if (attention_sees(p, notes, seq, q, position)) {
+    for (int32_t t = 0; t < p->tokens; t++) {
+        if (notes->owner[t] == seq && attention_sees(p, notes, t, position)) {
             return 1;
         }
     }
@@ -34,7 +34,7 @@ int attention_visible(const opreg_paged_attn_decode *p, const attention_notes *n
 typedef struct head_view {
     const job *of;
     const attention_notes *notes;
-    int32_t seq, query, token, head;
+    int32_t seq, token, head; /* seq -1: the token is no request's */
     double *scores, *out;
 } head_view;
 
@@ -61,7 +61,7 @@ static double head_exact(const head_view *v) {
     const opreg_paged_attn_decode *p = &v->of->problem.attn;
     const uint8_t *q = v->of->bufs[OPREG_ATTN_Q].data;
     double most = -INFINITY, total = 0;
-    int32_t length = v->notes->lengths[v->seq];
+    int32_t length = v->seq < 0 ? 0 : v->notes->lengths[v->seq];
     for (int32_t e = 0; e < p->head_dim; e++) {
         v->out[e] = 0;
     }
@@ -69,7 +69,7 @@ static double head_exact(const head_view *v) {
         int32_t block = attention_block(v->of, v->notes, v->seq, i);
         double dot = 0;
         v->scores[i] = -INFINITY;
-        if (block < 0 || !attention_sees(p, v->notes, v->seq, v->query, i)) {
+        if (block < 0 || !attention_sees(p, v->notes, v->token, i)) {
             continue;
         }
         for (int32_t e = 0; e < p->head_dim; e++) {
@@ -136,18 +136,16 @@ void oracle_attention(const job *of, uint8_t *const outputs[JOB_BUFS], finding *
     const opreg_paged_attn_decode *p = &of->problem.attn;
     const attention_notes *notes = of->extra;
     band sum = {0, 0, 0, 0}, lses = {0, 0, 0, 0};
-    head_view v = {of, notes, 0, 0, 0, 0, NULL, NULL};
+    head_view v = {of, notes, 0, 0, 0, NULL, NULL};
     if (of->data != DATA_GAUSSIAN) {
         return;
     }
     v.scores = malloc(((size_t)p->max_seq_len + 1) * sizeof *v.scores);
     v.out = malloc((size_t)p->head_dim * sizeof *v.out);
-    for (v.seq = 0; v.scores != NULL && v.out != NULL && v.seq < p->seqs; v.seq++) {
-        for (v.query = 0; v.query < notes->queries[v.seq]; v.query++) {
-            v.token = notes->first[v.seq] + v.query;
-            for (v.head = 0; v.head < p->q_heads; v.head++) {
-                compare_head(&v, head_exact(&v), outputs, &sum, &lses, f);
-            }
+    for (; v.scores != NULL && v.out != NULL && v.token < p->tokens; v.token++) {
+        v.seq = notes->owner[v.token];
+        for (v.head = 0; v.head < p->q_heads; v.head++) {
+            compare_head(&v, head_exact(&v), outputs, &sum, &lses, f);
         }
     }
     band_close(&sum, 1e-6, f);

@@ -31,10 +31,10 @@ static void moe_compare(const job *of, opreg_level level, const dots *d, const d
             const uint8_t *at = y + (uint64_t)(r * p->y_stride + n) * size;
             int64_t i = r * p->n + n;
             double got = (double)element_load(p->y_dtype, at);
-            if (notes->x_of[r] == -2) {
+            if (notes->x_of[r] < MOE_ZERO) {
                 continue;
             }
-            if (notes->x_of[r] == -1) {
+            if (notes->x_of[r] == MOE_ZERO) {
                 if (got != 0 || signbit(got)) {
                     finding_set(f, "zero-row", "row %lld belongs to no expert or token, but "
                                                "y[%lld,%lld] is %g, not +0",
@@ -144,7 +144,11 @@ static void ffn_compare(const job *of, const double *h, const uint8_t *y, findin
         }
     }
     for (int64_t t = 0; sum != NULL && t < p->tokens; t++) {
-        for (int64_t n = 0; n < p->hidden; n++) {
+        int twice = 0;
+        for (int64_t s = 0; s < p->top_k; s++) {
+            twice |= notes->x_of[t * p->top_k + s] == MOE_TWICE;
+        }
+        for (int64_t n = 0; !twice && n < p->hidden; n++) {
             const uint8_t *at = y + (uint64_t)(t * p->y_stride + n) * element_bytes(p->y_dtype);
             band_add(&b, p->y_dtype, (double)element_load(p->y_dtype, at), sum[t * p->hidden + n]);
         }
