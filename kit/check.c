@@ -22,9 +22,8 @@ int problem_set_layout(job *of, uint32_t layout) {
     }
 }
 
-/* One run from nothing: place, run, read back. */
-static int run_once(const reference *ref, const variant *v, const opreg_plan *plan, const job *of,
-                    surroundings around, uint8_t *const outputs[JOB_BUFS], finding *f) {
+int check_run(const reference *ref, const variant *v, const opreg_plan *plan, const job *of,
+              surroundings around, uint8_t *const outputs[JOB_BUFS], finding *f) {
     session s;
     opreg_status status;
     int ok;
@@ -55,7 +54,7 @@ opreg_status reference_run(const reference *ref, job *of, finding *f) {
         return status;
     }
     if (outputs_alloc(of, outputs)) {
-        run_once(ref, &v, plan, of, around, outputs, f);
+        check_run(ref, &v, plan, of, around, outputs, f);
         for (uint32_t i = 0; i < of->num_bufs; i++) {
             if (of->bufs[i].role == JOB_OUTPUT) {
                 memcpy(of->bufs[i].data, outputs[i], of->bufs[i].bytes);
@@ -118,7 +117,7 @@ static void blame(const reference *ref, const variant *v, const opreg_plan *plan
         return;
     }
     for (size_t i = 0; i < sizeof suspects / sizeof suspects[0]; i++) {
-        if (run_once(ref, v, plan, of, suspects[i].with, again, f) &&
+        if (check_run(ref, v, plan, of, suspects[i].with, again, f) &&
             !outputs_equal(of, a, again, detail)) {
             finding_set(f, suspects[i].check, "%s: %.240s", suspects[i].words, detail);
             break;
@@ -129,45 +128,6 @@ static void blame(const reference *ref, const variant *v, const opreg_plan *plan
     }
     outputs_free(again);
     finding_set(f, "determinism", "%.300s", difference);
-}
-
-/* Row `row` of an m-row call against the 1-row call. */
-static void check_width(const reference *ref, const variant *v, const job *of, int64_t row,
-                        uint8_t *const a[JOB_BUFS], finding *f) {
-    job one = *of; /* shares everything but what is set here; never cleared */
-    opreg_matmul_bt_quant *p = &one.problem.matmul;
-    opreg_plan *plan = NULL;
-    uint8_t *outputs[JOB_BUFS];
-    uint64_t xs, ys;
-    if (of->op != OPREG_OP_MATMUL_BT_QUANT || p->m < 2 || p->n == 0 ||
-        of->bufs[OPREG_MATMUL_X_SCALES].role != JOB_ABSENT) {
-        return;
-    }
-    xs = element_bytes(p->x_dtype);
-    ys = element_bytes(p->y_dtype);
-    p->m = 1;
-    one.bufs[OPREG_MATMUL_X].data += (uint64_t)(row * p->x_stride) * xs;
-    one.bufs[OPREG_MATMUL_X].bytes = (uint64_t)p->k * xs;
-    one.bufs[OPREG_MATMUL_X].loose = NULL;
-    one.bufs[OPREG_MATMUL_Y].bytes = (uint64_t)p->n * ys;
-    one.bufs[OPREG_MATMUL_Y].owned = NULL;
-    if (opreg_plan_create_named(ref->reg, &v->where->device, of->op, &one.problem, v->name,
-                                &plan) != OPREG_OK) {
-        return; /* not for one row */
-    }
-    if (outputs_alloc(&one, outputs)) {
-        static const surroundings around = {0, 0, 0, 0, 1, 0, 0};
-        uint8_t *rows[JOB_BUFS] = {NULL};
-        char detail[320];
-        rows[OPREG_MATMUL_Y] = a[OPREG_MATMUL_Y] + (uint64_t)(row * p->y_stride) * ys;
-        if (run_once(ref, v, plan, &one, around, outputs, f) &&
-            !outputs_equal(&one, rows, outputs, detail)) {
-            finding_set(f, "width", "row %lld against the 1-row call: %.240s", (long long)row,
-                        detail);
-        }
-        outputs_free(outputs);
-    }
-    opreg_plan_destroy(plan);
 }
 
 static void compare_runs(const reference *ref, const variant *v, const opreg_plan *plan,
@@ -184,8 +144,11 @@ static void compare_runs(const reference *ref, const variant *v, const opreg_pla
         blame(ref, v, plan, of, a, detail, f);
         return;
     }
+    if (canonical) {
+        check_composition(ref, of, a, f);
+    }
     reference_outputs(of, want);
-    if (canonical && !outputs_equal(of, a, want, detail)) {
+    if (canonical && f->check == NULL && !outputs_equal(of, a, want, detail)) {
         finding_set(f, "bits", "not the reference's bits: %.290s", detail);
         return;
     }
@@ -195,8 +158,7 @@ static void compare_runs(const reference *ref, const variant *v, const opreg_pla
     }
     if (f->check == NULL && (v->row.kernel_flags & OPREG_KF_WIDTH_INVARIANT) &&
         (!canonical || key->index % 5 == 0)) {
-        int64_t m = of->op == OPREG_OP_MATMUL_BT_QUANT ? of->problem.matmul.m : 0;
-        check_width(ref, v, of, m > 0 ? (int64_t)key->index % m : 0, a, f);
+        check_width(ref, v, of, key->index, a, f);
     }
     if (f->check == NULL && (v->row.kernel_flags & OPREG_KF_GRAPH_SAFE) && key->index % 2 == 0) {
         check_graph(ref, v, plan, key, of, f);
@@ -227,8 +189,8 @@ check_result check_case(const reference *ref, const variant *v, const case_key *
     }
     if (outputs_alloc(&placed, a)) {
         if (outputs_alloc(&placed, b)) {
-            if (run_once(ref, v, plan, &placed, first, a, f) &&
-                run_once(ref, v, plan, &placed, second, b, f)) {
+            if (check_run(ref, v, plan, &placed, first, a, f) &&
+                check_run(ref, v, plan, &placed, second, b, f)) {
                 compare_runs(ref, v, plan, key, &placed, a, b, f);
             }
             outputs_free(b);

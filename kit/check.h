@@ -40,6 +40,18 @@ int problem_set_layout(job *of, uint32_t layout);
 /* What the reference wrote for the job, by buffer. */
 void reference_outputs(const job *of, uint8_t *outputs[JOB_BUFS]);
 
+/* One run from nothing: place, run, read back.  0 with a finding when something was wrong. */
+int check_run(const reference *ref, const variant *v, const opreg_plan *plan, const job *of,
+              surroundings around, uint8_t *const outputs[JOB_BUFS], finding *f);
+
+/* A row, chosen by pick, of the results `a` against a call with that row alone. */
+void check_width(const reference *ref, const variant *v, const job *of, uint32_t pick,
+                 uint8_t *const a[JOB_BUFS], finding *f);
+
+/* The results `a` of moe_ffn against the reference's stages; nothing for another operator. */
+void check_composition(const reference *ref, const job *of, uint8_t *const a[JOB_BUFS],
+                       finding *f);
+
 /* Capture once, launch on this job's data, then on other data in the same buffers. */
 void check_graph(const reference *ref, const variant *v, const opreg_plan *plan,
                  const case_key *key, const job *of, finding *f);

@@ -104,6 +104,13 @@ static const char *const expected[][2] = {
     {"other_order", "bits"},
     {"trusts_the_counts", "guard"},
     {"shares_its_scratch", "threads"},
+    {"zeroes_unnamed_rows", "outside"},
+    {"trusts_the_groups", "outside"},
+    {"ffn_rounds_h", "composition"},
+    {"leaves_unclaimed_tokens", "unwritten"},
+    {"moe_row_depends_on_width", "width"},
+    {"ffn_depends_on_width", "width"},
+    {"attention_depends_on_width", "width"},
 };
 
 /* 1 when the checks that failed name what the mistake is about. */

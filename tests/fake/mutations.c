@@ -439,13 +439,13 @@ WORKSPACE(PAGED_ATTN_DECODE)
 static const uint32_t formats[] = {OPREG_Q4_0,  OPREG_Q4_K,    OPREG_F16,
                                    OPREG_NVFP4, OPREG_ROCMFP2, 0};
 
-#define KERNEL(name_, op_, story_, run_)                                                           \
+#define KERNEL(name_, op_, level_, story_, run_)                                                          \
     static const opreg_kernel kernel_##name_ = {                                                   \
         .struct_size = sizeof(opreg_kernel),                                                       \
         .op = OPREG_OP_##op_,                                                                      \
         .flags = OPREG_KF_DETERMINISTIC | OPREG_KF_WIDTH_INVARIANT,                                \
         .priority = 1,                                                                             \
-        .level = OPREG_LEVEL_CANONICAL,                                                            \
+        .level = OPREG_LEVEL_##level_,                                                             \
         .name = #name_,                                                                            \
         .summary = story_,                                                                         \
         .formats = OPREG_OP_##op_ == OPREG_OP_QUANTIZE_ACT ||                                      \
@@ -458,8 +458,9 @@ static const uint32_t formats[] = {OPREG_Q4_0,  OPREG_Q4_K,    OPREG_F16,
         .workspace = workspace_##op_,                                                              \
         .run = run_,                                                                               \
     };
-#define MUTATION(name, op, story) KERNEL(name, op, story, run_##name)
-#define CONTROL(name, op)         KERNEL(name, op, "no mistake", run_faithful_##op)
+#define MUTATION(name, op, story)      KERNEL(name, op, CANONICAL, story, run_##name)
+#define MUTATION_BAND(name, op, story) KERNEL(name, op, BAND, story, run_##name)
+#define CONTROL(name, op)              KERNEL(name, op, CANONICAL, "no mistake", run_faithful_##op)
 #include "mutations.inc"
 #define CONTROLS                                                                                   \
     CONTROL(faithful_quantize, QUANTIZE_ACT)                                                       \
@@ -474,6 +475,8 @@ static const uint32_t formats[] = {OPREG_Q4_0,  OPREG_Q4_K,    OPREG_F16,
 CONTROLS
 #undef CONTROL
 #undef MUTATION
+#undef MUTATION_BAND
+#define MUTATION_BAND MUTATION /* the lists below */
 
 #define MUTATION(name, op, story) &kernel_##name,
 #define CONTROL(name, op)         &kernel_##name,

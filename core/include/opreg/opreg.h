@@ -211,7 +211,9 @@ typedef struct opreg_weight_desc {
  * header, i32 group_expert[cap_groups], i32 group_start[cap_groups + 1], i32 entry_token[cap_entries],
  * i32 entry_dst[cap_entries], f32 entry_weight[cap_entries].
  * The capacities follow from the problem, never from the header: cap_entries = tokens * top_k,
- * cap_groups = min(experts, cap_entries) + 1.  Who reads a route clamps its counts to them. */
+ * cap_groups = min(experts, cap_entries) + 1.  Who reads a route clamps its counts to them, group_start to
+ * [0, entries] (a group whose start is not below its end is empty), and skips a destination that is no
+ * row.  A row that no entry names is not written; one that several name may hold anything. */
 typedef struct opreg_route_header {
     uint32_t groups, entries, cap_groups, cap_entries;
 } opreg_route_header;
@@ -378,8 +380,9 @@ enum { OPREG_FFN_Y, OPREG_FFN_X, OPREG_FFN_ROUTE, OPREG_FFN_WEIGHTS, OPREG_FFN_B
 enum { OPREG_ATTN_OUT, OPREG_ATTN_Q, OPREG_ATTN_K, OPREG_ATTN_V,
        OPREG_ATTN_TABLE,    /* dense block_table [seqs, table_stride], or CSR indices                */
        OPREG_ATTN_LENS,     /* dense seq_lens [seqs], or CSR last_page_len [seqs]                    */
-       OPREG_ATTN_INDPTR,   /* CSR only: [seqs + 1]                                                  */
-       OPREG_ATTN_Q_INDPTR, /* [seqs + 1], with OPREG_PF_Q_INDPTR                                    */
+       OPREG_ATTN_INDPTR,   /* CSR only: [seqs + 1], clamped to [0, table_stride]                     */
+       OPREG_ATTN_Q_INDPTR, /* [seqs + 1], clamped to [0, tokens], with OPREG_PF_Q_INDPTR; a token    *
+                             * belongs to the first request that claims it, or is a zero row         */
        OPREG_ATTN_SINKS,    /* f32 [q_heads], with OPREG_PF_SINKS                                    */
        OPREG_ATTN_K_SCALE,  /* f32 [kv_heads], fp8 caches                                            */
        OPREG_ATTN_V_SCALE,  /* f32 [kv_heads], fp8 caches                                            */
