@@ -15,7 +15,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
 
 static int32_t draw_wild(random_state *random, int32_t limit) {
     const int32_t wild[] = {-1, INT32_MIN, INT32_MAX, limit + 1, 0, limit};
-    return random_below(random, 3) ? wild[random_below(random, 6)]
+    return random_below(random, 4) ? wild[random_below(random, 6)]
                                    : (int32_t)random_below(random, (uint32_t)limit + 1);
 }
 
@@ -31,6 +31,7 @@ void attention_spoil(random_state *random, uint32_t how, job *of) {
     }
     if ((how & ATTENTION_BAD_INDPTR) != 0 && (p->flags & OPREG_PF_CSR) != 0) {
         integers(of, OPREG_ATTN_INDPTR)[at] = draw_wild(random, p->table_stride);
+        integers(of, OPREG_ATTN_INDPTR)[p->seqs / 2] = draw_wild(random, p->table_stride);
     }
     if ((how & ATTENTION_BAD_Q_INDPTR) != 0 && (p->flags & OPREG_PF_Q_INDPTR) != 0) {
         integers(of, OPREG_ATTN_Q_INDPTR)[at] = draw_wild(random, p->tokens);

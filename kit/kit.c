@@ -7,6 +7,7 @@
 #include "check.h"
 #include "formats/formats.h"
 #include "opreg/opreg_test.h"
+#include "seeds.h"
 
 #define DEFAULT_SEED UINT64_C(20261130)
 #define NAME_BYTES 64
@@ -82,6 +83,7 @@ static void send_case(kit *k, const variant *v, const case_key *key, const job *
     opreg_problem_print(of->op, &of->problem, problem, sizeof problem);
     event.op = (uint32_t)of->op;
     event.cases = key->index;
+    event.seed = key->seed;
     event.plugin = v->row.plugin;
     event.kernel = v->row.kernel;
     event.device = device;
@@ -455,6 +457,13 @@ static void run_table(kit *k, opreg_op op, uint32_t format, const char *name) {
         run_index(k, &key, name, SIZE_MAX);
         progress(k);
     }
+    for (size_t i = 0; users > 0 && i < kept_case_count; i++) {
+        const case_key *key = &kept_cases[i].key;
+        if (key->op == op && key->format == format) {
+            run_index(k, key, name, SIZE_MAX);
+            progress(k);
+        }
+    }
     for (size_t i = 0; i < k->num_variants; i++) {
         if (is_for(&k->variants[i], op, name)) {
             if (executed(k, i, name) < 12) {
@@ -483,7 +492,7 @@ static void for_tables(kit *k, void (*visit)(kit *, opreg_op, uint32_t, const ch
 static void count_table(kit *k, opreg_op op, uint32_t format, const char *name) {
     for (size_t i = 0; i < k->num_variants; i++) {
         if (is_for(&k->variants[i], op, name)) {
-            k->total += cases_count(op, format, k->options.flags);
+            k->total += cases_count(op, format, k->options.flags) + kept_cases_of(op, format);
             return;
         }
     }

@@ -12,6 +12,7 @@
 
 #include "fake/paper_gpu.h"
 #include "opreg/opreg_test.h"
+#include "seeds.h"
 
 typedef struct outcome {
     char checks[256]; /* names of the checks that failed, each once                                 */
@@ -148,6 +149,43 @@ static void an_absent_device_is_a_named_skip_and_not_never_run(void **state) {
     assert_non_null(strstr(o.skip, "paper-none: no device for paper"));
 }
 
+static void note_kept(void *user, const opreg_kit_event *event) {
+    int *met = user;
+    for (size_t i = 0; event->kind == OPREG_KIT_CASE && i < kept_case_count; i++) {
+        const case_key *key = &kept_cases[i].key;
+        met[i] |= event->op == (uint32_t)key->op && event->seed == key->seed &&
+                  event->cases == key->index &&
+                  strcmp(event->format, key->format != 0 ? opreg_dtype_name(key->format) : "-") == 0;
+    }
+}
+
+static void cases_that_found_a_fault_run_whatever_the_seed(void **state) {
+    opreg_kit_report report = {.struct_size = sizeof report};
+    int met[256] = {0};
+    opreg_kit_options options = {.struct_size = sizeof options,
+                                 .flags = OPREG_KIT_QUICK,
+                                 .seed = 4711,
+                                 .plugin = "cpu",
+                                 .event = note_kept,
+                                 .user = met};
+    assert_true(kept_case_count > 0 && kept_case_count <= 256);
+    for (uint32_t op = 1; op <= OPREG_OP_COUNT; op++) {
+        int any = 0;
+        for (size_t i = 0; i < kept_case_count; i++) {
+            any |= kept_cases[i].key.op == (opreg_op)op;
+        }
+        options.op = opreg_op_name((opreg_op)op);
+        if (any) {
+            assert_int_equal(opreg_kit_run(*state, &options, &report), OPREG_OK);
+        }
+    }
+    for (size_t i = 0; i < kept_case_count; i++) {
+        if (!met[i]) {
+            fail_msg("kept case %zu (%s) was not run", i, kept_cases[i].fault);
+        }
+    }
+}
+
 static void unknown_names_are_refused(void **state) {
     opreg_kit_report report = {.struct_size = sizeof report};
     opreg_kit_options options = {.struct_size = sizeof options, .plugin = "nobody"};
@@ -183,6 +221,7 @@ int main(void) {
         cmocka_unit_test(a_declared_format_that_is_always_refused_is_never_run),
         cmocka_unit_test(a_variant_that_takes_few_shapes_is_still_run_on_them),
         cmocka_unit_test(an_absent_device_is_a_named_skip_and_not_never_run),
+        cmocka_unit_test(cases_that_found_a_fault_run_whatever_the_seed),
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(the_closing_line_counts_four_things),
     };

@@ -131,6 +131,94 @@ static void pairs_from_0_to_130_are_all_routed(void **state) {
     }
 }
 
+/* What was met: below 0, over the limit, less than the one before. */
+enum { NEGATIVE, BEYOND, DESCENDING, WAYS };
+
+static void meet(const int32_t *values, int64_t count, int64_t limit, int met[WAYS]) {
+    for (int64_t i = 0; i < count; i++) {
+        met[NEGATIVE] |= values[i] < 0;
+        met[BEYOND] |= values[i] > limit;
+        met[DESCENDING] |= i > 0 && values[i] < values[i - 1];
+    }
+}
+
+static const int32_t *integers(const job *of, uint32_t index) {
+    return (const int32_t *)(const void *)of->bufs[index].data;
+}
+
+static void expect_all(const char *what, const int met[WAYS]) {
+    if (!met[NEGATIVE] || !met[BEYOND] || !met[DESCENDING]) {
+        fail_msg("%s: negative %d, beyond %d, descending %d", what, met[NEGATIVE], met[BEYOND],
+                 met[DESCENDING]);
+    }
+}
+
+static void attention_meets_hostile_lengths_and_index_pointers(void **state) {
+    int lens[WAYS] = {0}, pages[WAYS] = {0}, indptr[WAYS] = {0}, tokens[WAYS] = {0}, empty = 0;
+    (void)state;
+    for (uint32_t i = 0; i < cases_count(OPREG_OP_PAGED_ATTN_DECODE, 0, 0); i++) {
+        case_key key = {OPREG_OP_PAGED_ATTN_DECODE, 0, i, 0, 3};
+        job of;
+        assert_true(case_make(&key, &of));
+        const opreg_paged_attn_decode *p = &of.problem.attn;
+        const int32_t *length = integers(&of, OPREG_ATTN_LENS);
+        if (p->flags & OPREG_PF_CSR) {
+            const int32_t *ptr = integers(&of, OPREG_ATTN_INDPTR);
+            meet(length, p->seqs, p->block_size, pages);
+            meet(ptr, p->seqs + 1, p->table_stride, indptr);
+            for (int32_t s = 0; s < p->seqs; s++) {
+                empty |= length[s] == 0 && ptr[s + 1] > ptr[s];
+            }
+        } else {
+            meet(length, p->seqs, p->max_seq_len, lens);
+        }
+        if (p->flags & OPREG_PF_Q_INDPTR) {
+            meet(integers(&of, OPREG_ATTN_Q_INDPTR), p->seqs + 1, p->tokens, tokens);
+        }
+        job_clear(&of);
+    }
+    expect_all("seq_lens", lens);
+    expect_all("last_page_len", pages);
+    expect_all("indptr", indptr);
+    expect_all("q_indptr", tokens);
+    assert_true(empty);
+}
+
+static void routes_meet_hostile_starts_counts_and_destinations(void **state) {
+    int starts[WAYS] = {0}, groups_over = 0, entries_over = 0, fewer = 0, twice = 0;
+    (void)state;
+    for (size_t f = 0; f < format_count(); f++) {
+        for (uint32_t i = 0; i < cases_count(OPREG_OP_MOE_MATMUL, 0, 0); i++) {
+            case_key key = {OPREG_OP_MOE_MATMUL, format_at(f)->id, i, 0, 3};
+            opreg_route_layout layout = {.struct_size = sizeof layout};
+            job of;
+            assert_true(case_make(&key, &of));
+            const opreg_moe_matmul *p = &of.problem.moe;
+            opreg_route_layout_get(p->tokens, p->top_k, p->experts, &layout);
+            const int32_t *route = integers(&of, OPREG_MOE_ROUTE_BUF);
+            const int32_t *dst = route + layout.entry_dst / 4;
+            const uint32_t groups = (uint32_t)route[0], entries = (uint32_t)route[1];
+            if (groups <= layout.cap_groups) {
+                meet(route + layout.group_start / 4, groups + 1, entries, starts);
+            }
+            groups_over |= groups > layout.cap_groups;
+            entries_over |= entries > layout.cap_entries;
+            fewer |= entries < layout.cap_entries;
+            for (uint32_t a = 0; a < layout.cap_entries; a++) {
+                for (uint32_t b = 0; b < a; b++) {
+                    twice |= dst[a] == dst[b] && dst[a] >= 0 && dst[a] < p->tokens * p->top_k;
+                }
+            }
+            job_clear(&of);
+        }
+    }
+    expect_all("group_start", starts);
+    assert_true(groups_over);
+    assert_true(entries_over);
+    assert_true(fewer);
+    assert_true(twice);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_is_a_valid_problem_with_exact_buffers),
@@ -138,6 +226,8 @@ int main(void) {
         cmocka_unit_test(other_data_leaves_the_problem_and_the_weights_alone),
         cmocka_unit_test(every_m_and_all_nine_dtype_pairs_are_met_by_each_format),
         cmocka_unit_test(pairs_from_0_to_130_are_all_routed),
+        cmocka_unit_test(attention_meets_hostile_lengths_and_index_pointers),
+        cmocka_unit_test(routes_meet_hostile_starts_counts_and_destinations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
