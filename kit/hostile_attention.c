@@ -27,7 +27,9 @@ void attention_spoil(random_state *random, uint32_t how, job *of) {
     }
     if ((how & ATTENTION_BAD_LENS) != 0) {
         int32_t limit = p->flags & OPREG_PF_CSR ? p->block_size : p->max_seq_len;
-        integers(of, OPREG_ATTN_LENS)[at % (uint32_t)p->seqs] = draw_wild(random, limit);
+        for (int32_t s = 0; s < p->seqs; s++) {
+            integers(of, OPREG_ATTN_LENS)[s] = draw_wild(random, limit);
+        }
     }
     if ((how & ATTENTION_BAD_INDPTR) != 0 && (p->flags & OPREG_PF_CSR) != 0) {
         integers(of, OPREG_ATTN_INDPTR)[at] = draw_wild(random, p->table_stride);
