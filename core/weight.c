@@ -9,6 +9,8 @@
 #include "plan.h"
 
 #define PREPARED_ALIGN 256u
+/* Each expert costs a side record, also where no bytes say how many experts there can be. */
+#define EMPTY_EXPERTS 65536
 
 /* Bytes of a row and of everything packed; 0 on overflow. */
 static int packed_sizes(int64_t experts, int64_t n, int64_t k, uint32_t values, uint32_t bytes,
@@ -160,6 +162,10 @@ static opreg_status check_desc(const opreg_weight_desc *d, const problem_formats
     if (d->experts < 1 || d->experts > INT32_MAX || d->n < 0 || d->k < 1) {
         return fail(OPREG_E_SHAPE, "a weight needs experts >= 1, n >= 0, k >= 1; got %lld, %lld, %lld",
                     (long long)d->experts, (long long)d->n, (long long)d->k);
+    }
+    if (d->n == 0 && d->experts > EMPTY_EXPERTS) {
+        return fail(OPREG_E_SHAPE, "a weight without rows has at most %d experts; got %lld",
+                    EMPTY_EXPERTS, (long long)d->experts);
     }
     if (d->k % values != 0) {
         return fail(OPREG_E_SHAPE, "k %lld is not a multiple of the %s block, %u", (long long)d->k,

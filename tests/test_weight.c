@@ -52,6 +52,7 @@ REFUSED(a_row_of_half_a_block_is_refused, d.k = 128, OPREG_E_SHAPE, "128 is not 
 REFUSED(short_data_is_refused, d.data.bytes = 575, OPREG_E_SHAPE, "data has 575 bytes, q4_k [1, 4, 256] needs 576")
 REFUSED(null_data_is_refused, d.data.ptr = NULL, OPREG_E_ARG, "data is null")
 REFUSED(no_expert_is_refused, d.experts = 0, OPREG_E_SHAPE, "experts >= 1")
+REFUSED(experts_without_rows_are_bounded, d.n = 0; d.experts = INT32_MAX, OPREG_E_SHAPE, "at most 65536 experts")
 REFUSED(an_expert_stride_that_overlaps_is_refused, d.expert_stride = 100, OPREG_E_SHAPE, "expert_stride is 100")
 REFUSED(an_unknown_format_is_refused, d.format = 999, OPREG_E_ARG, "format id 999")
 REFUSED(a_layout_is_not_made_here, d.layout = 1, OPREG_E_ARG, "opreg_weight_prepare makes the others")
@@ -208,6 +209,7 @@ int main(void) {
         TEST(short_data_is_refused),
         TEST(null_data_is_refused),
         TEST(no_expert_is_refused),
+        TEST(experts_without_rows_are_bounded),
         TEST(an_expert_stride_that_overlaps_is_refused),
         TEST(an_unknown_format_is_refused),
         TEST(a_layout_is_not_made_here),
