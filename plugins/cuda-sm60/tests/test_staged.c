@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The staged kernels, compiled for the CPU from their own sources, pass the conformance kit there:
- * bits as the reference's, on routes that lie, at every edge.  A device is still needed to say the
- * same of its compiler and its memory. */
+ * The staged kernels and the baselines without weights, compiled for the CPU from their own
+ * sources, pass the conformance kit there: bits as the reference's, on routes that lie, at every
+ * edge.  A device is still needed to say the same of its compiler and its memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,9 +66,17 @@ static void staged_rows_give_the_reference_bits_in_moe_down(void **state) {
     run_kit("down_ws");
 }
 
+static void baselines_without_weights_give_the_reference_bits(void **state) {
+    (void)state;
+    run_kit("base_quantize");
+    run_kit("base_route");
+    run_kit("base_combine");
+}
+
 /* test_staged full: every case of the kit */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(baselines_without_weights_give_the_reference_bits),
         cmocka_unit_test(staged_rows_give_the_reference_bits_in_dense_calls),
         cmocka_unit_test(staged_rows_give_the_reference_bits_in_moe_glu),
         cmocka_unit_test(staged_rows_give_the_reference_bits_in_moe_down),

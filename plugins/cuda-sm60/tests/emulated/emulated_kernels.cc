@@ -12,6 +12,15 @@
 static void run_quantize(const void *p) {
     base_quantize(*(const quantize_args *)p);
 }
+static void run_route(const void *p) {
+    base_route(*(const route_args *)p);
+}
+static void run_combine(const void *p) {
+    base_combine(*(const combine_args *)p);
+}
+static void run_pack(const void *p) {
+    base_pack(*(const pack_args *)p);
+}
 
 #define STAGED_FORMAT(NAME, name, unit, words, table_bytes)                                        \
     static void run_##name(const void *p) {                                                        \
@@ -26,15 +35,21 @@ emulated_kernel *emulated_symbol(uint32_t symbol) {
 #include "staged_list.inc"
     };
 #undef STAGED_FORMAT
-    if (symbol == BASE_QUANTIZE) {
+    switch (symbol) {
+    case BASE_QUANTIZE:
         return run_quantize;
+    case BASE_ROUTE:
+        return run_route;
+    case BASE_COMBINE:
+        return run_combine;
+    case BASE_PACK:
+        return run_pack;
+    default:
+        break;
     }
     if (symbol >= SM60_FIRST_STAGED &&
         symbol - SM60_FIRST_STAGED < sizeof staged_kernels / sizeof staged_kernels[0]) {
         return staged_kernels[symbol - SM60_FIRST_STAGED];
     }
-    (void)base_route;
-    (void)base_combine;
-    (void)base_pack;
     return 0;
 }
