@@ -56,6 +56,41 @@ class GoodModels(CommandTest):
         self.assertEqual({r["experts"] for r in rows}, {6})
         self.assertEqual({r["top_k"] for r in rows}, {2})  # test.expert_used_count
 
+    def experts_of(self, value_key, warning):
+        v, model = gguf_model.Vectors(), gguf_model.Model()
+        model.keys = [gguf_model.key_string("general.architecture", "test")]
+        model.keys += [value_key] if value_key else []
+        for layer in range(2):
+            model.add(f"blk.{layer}.ffn_up_exps.weight", (64, 4, 6), v.formats["q8_0"]["type_id"],
+                      v.matrix("q8_0", 4 * 6, 64))
+        done = run("verify", self.write("experts.gguf", model), "--json")
+        lines = done.stderr.splitlines()
+        if warning:
+            self.assertEqual(len(lines), 2, done.stderr)  # once for both layers, and the summary
+            self.assertIn(f"warning: key 'test.expert_used_count' is {warning}, not 1..6; run with "
+                          "4 experts a token", lines[0])
+        else:
+            self.assertEqual(len(lines), 1, done.stderr)
+        return {r["top_k"] for r in self.objects(done)}
+
+    def test_a_count_of_used_experts_that_cannot_be_is_said_once(self):
+        key = "test.expert_used_count"
+        for value in (0, 7, 1 << 31):
+            with self.subTest(value=value):
+                self.assertEqual(self.experts_of(gguf_model.key_u32(key, value), str(value)), {4})
+        self.assertEqual(self.experts_of(gguf_model.key_string(key, "2"), "no number from 0"), {4})
+        self.assertEqual(self.experts_of(gguf_model.key_u32(key, 6), ""), {6})
+        self.assertEqual(self.experts_of(None, ""), {4})
+
+    def test_two_dimensions_are_run_even_when_one_is_1(self):
+        v, model = gguf_model.Vectors(), gguf_model.Model()
+        for name, ne in (("two", (64, 1)), ("three", (64, 1, 1)), ("one", (64,))):
+            model.add(name, ne, v.formats["q8_0"]["type_id"], v.matrix("q8_0", 1, 64))
+        done = run("verify", self.write("rows.gguf", model), "--json")
+        self.assertEqual({(r["tensor"], r["n"], r["op"]) for r in self.objects(done)},
+                         {("two", 1, "matmul_bt_quant"), ("three", 1, "matmul_bt_quant")})
+        self.assertIn("skipped 1 (1 one dimension", done.stderr)
+
     def test_rows_samples_and_says_so(self):
         done = run("verify", self.full, "--json", *READINGS, "--rows", "8")
         self.assertEqual({r["rows"] for r in self.objects(done)}, {8})
@@ -209,6 +244,28 @@ class BadFiles(CommandTest):
         path = self.write("good.gguf", small_model(q8_0=(4, 64)))
         for text, part in (("42", "ID=FORMAT"), ("42=q9", "q9"), ("107=rocmfp2:loud", "loud")):
             self.assert_refused(run("verify", path, "--type", text), part)
+
+    def test_an_id_that_means_one_thing_gets_no_other_format(self):
+        path = self.write("known.gguf", small_model(q8_0=(4, 64)))
+        for text, means in (("8=q4_0", "q8_0"), ("0=f16", "f32"), ("24=q8_0", "i8"),
+                            ("40=q8_0", "nvfp4")):
+            self.assert_refused(run("verify", path, "--type", text),
+                                f"type id {text.split('=')[0]} means {means} in every file")
+        for text in ("8=q8_0", "40=nvfp4:signed", "4242=q8_0"):
+            done = run("verify", path, "--header-only", "--type", text)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_unknown_id_may_be_given_a_format(self):
+        model = small_model()
+        model.add("w", (64, 4), 4242, gguf_model.Vectors().matrix("q8_0", 4, 64))
+        path = self.write("own.gguf", model)
+        rows = self.objects(run("verify", path, "--json", "--type", "4242=q8_0"))
+        self.assertEqual({r["format"] for r in rows}, {"q8_0"})
+
+    def test_an_id_is_a_number_from_0(self):
+        path = self.write("signs.gguf", small_model(q8_0=(4, 64)))
+        for text in ("-1=q8_0", "+8=q8_0", " 8=q8_0", "4294967304=q8_0", "=q8_0"):
+            self.assert_refused(run("verify", path, "--type=" + text), "ID a number from 0")
 
     def test_missing_side_data(self):
         self.refused("gqh.gguf", small_model(gqh3=(4, 256)), "tensor 'gqh3.weight'", "side data")

@@ -56,6 +56,8 @@ const gguf_tensor *gguf_tensor_named(const gguf *file, const char *name); /* nul
 uint64_t gguf_offset(const gguf *file, const void *at); /* of a byte inside the file */
 const uint8_t *gguf_data(const gguf *file, const gguf_tensor *tensor); /* tensor->bytes */
 
+int gguf_has(const gguf *file, const char *key); /* a value of any type */
+
 /* Values by key; 0 when the key is absent or of another type.  Outputs are set on 1 only. */
 int gguf_integer(const gguf *file, const char *key, uint64_t *value); /* any integer that is >= 0 */
 int gguf_string(const gguf *file, const char *key, const char **text,

@@ -165,6 +165,10 @@ uint64_t gguf_offset(const gguf *file, const void *at) {
     return (uint64_t)((const uint8_t *)at - file->bytes);
 }
 
+int gguf_has(const gguf *file, const char *key) {
+    return gguf_find_key(file, key) != NULL;
+}
+
 int gguf_integer(const gguf *file, const char *key, uint64_t *value) {
     const key_value *kv = gguf_find_key(file, key);
     uint64_t bits;

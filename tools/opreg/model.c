@@ -2,6 +2,8 @@
  * model.c - tensors of a GGUF file as weights of opreg. */
 #include "model.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,20 +37,51 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* What the files agree on stays so: an id that has one meaning may get another dialect of its own
+ * format, and no other format.  The blocks would be read as something else, and might pass. */
+static int may_be_named(uint32_t id, const opreg_format_row *row, char error[256]) {
+    opreg_format_row known = {.struct_size = sizeof known};
+    const char *means = NULL;
+    for (size_t i = 0; i < COUNT(claimed); i++) {
+        if (claimed[i].id == id) {
+            return 1;
+        }
+    }
+    for (size_t i = 0; i < COUNT(other_types); i++) {
+        means = other_types[i].id == id ? other_types[i].type.name : means;
+    }
+    if (!means && id <= INT32_MAX &&
+        opreg_format_by_ggml_type((int32_t)id, &known) == OPREG_OK && known.format != row->format) {
+        means = known.name;
+    }
+    if (means) {
+        snprintf(error, 256, "--type %u=%s: type id %u means %s in every file; ids 42 and 107 and "
+                             "unknown ones may be given a format",
+                 id, row->name, id, means);
+    }
+    return means == NULL;
+}
+
 int model_types_add(model_types *types, const char *text, char error[256]) {
     char format[33] = "", dialect[33] = "";
     unsigned id = 0;
     int end = 0;
     opreg_format_row row = {.struct_size = sizeof row};
     uint32_t reading = OPREG_DIALECT_DEFAULT;
-    if (sscanf(text, "%9u=%32[a-z0-9_]%n", &id, format, &end) != 2 ||
+    if (!isdigit((unsigned char)text[0]) ||
+        sscanf(text, "%9u=%32[a-z0-9_]%n", &id, format, &end) != 2 ||
         (text[end] != '\0' && (sscanf(text + end, ":%32[a-z0-9_]", dialect) != 1 ||
                                strlen(dialect) + 1 != strlen(text + end)))) {
-        snprintf(error, 256, "--type takes ID=FORMAT or ID=FORMAT:DIALECT, not '%.100s'", text);
+        snprintf(error, 256,
+                 "--type takes ID=FORMAT or ID=FORMAT:DIALECT, ID a number from 0, not '%.100s'",
+                 text);
         return 0;
     }
     if (opreg_format_by_name(format, &row) != OPREG_OK) {
         snprintf(error, 256, "--type %.60s: %.160s", text, opreg_last_error());
+        return 0;
+    }
+    if (!may_be_named(id, &row, error)) {
         return 0;
     }
     for (size_t i = 0; dialect[0] && reading == OPREG_DIALECT_DEFAULT; i++) {
@@ -124,10 +157,35 @@ const char *model_skips(const model_types *types, const gguf_tensor *tensor) {
     if (tensor->ne[3] > 1) {
         return "four dimensions";
     }
-    if (tensor->ne[1] == 1 && tensor->ne[2] == 1) {
+    if (tensor->dims < 2) {
         return "one dimension: norms, biases";
     }
     return format_of(types, tensor->type, &row, &dialect) ? NULL : "a type without an operator";
+}
+
+int64_t model_experts_used(const gguf *file, int64_t experts, char wrong[256]) {
+    const int64_t most = experts < MODEL_MAX_USED ? experts : MODEL_MAX_USED;
+    const int64_t otherwise = experts < 4 ? experts : 4;
+    const char *architecture;
+    uint64_t length, used;
+    char key[128], value[32] = "no number from 0";
+    wrong[0] = '\0';
+    if (!gguf_string(file, "general.architecture", &architecture, &length) || length >= 64) {
+        return otherwise;
+    }
+    snprintf(key, sizeof key, "%.*s.expert_used_count", (int)length, architecture);
+    if (!gguf_has(file, key)) {
+        return otherwise;
+    }
+    if (gguf_integer(file, key, &used)) {
+        if (used >= 1 && used <= (uint64_t)most) {
+            return (int64_t)used;
+        }
+        snprintf(value, sizeof value, "%" PRIu64, used);
+    }
+    snprintf(wrong, 256, "key '%s' is %s, not 1..%" PRId64 "; run with %" PRId64 " experts a token",
+             key, value, most, otherwise);
+    return otherwise;
 }
 
 /* NVFP4 files may carry one f32 beside a weight, which multiplies the product. */

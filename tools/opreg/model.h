@@ -27,7 +27,8 @@ typedef struct model_weight {
     float tensor_scale; /* 0 when the file has none                                               */
 } model_weight;
 
-/* Adds a choice.  0 with error set when the text is wrong. */
+/* Adds a choice.  0 with error set when the text is wrong, or gives an id that means one thing in
+ * every file another format.  Such an id may get another dialect of its own format. */
 int model_types_add(model_types *types, const char *text, char error[256]);
 
 /* The gguf_type_fn of this program; user is a const model_types *.  An id that several projects
@@ -36,6 +37,12 @@ int model_type(void *user, uint32_t id, gguf_type *out);
 
 /* Why a tensor is no weight of a matrix product; null when it is one.  Static text. */
 const char *model_skips(const model_types *types, const gguf_tensor *tensor);
+
+/* Experts a token of a layer with that many: ARCHITECTURE.expert_used_count of the file, at most
+ * MODEL_MAX_USED.  Where the key is not there: 4, or all when they are fewer; the same, and wrong is
+ * a line about it, where its value cannot be.  wrong is "" else. */
+#define MODEL_MAX_USED 64
+int64_t model_experts_used(const gguf *file, int64_t experts, char wrong[256]);
 
 /* The side data of a file (side_data.c), parsed once.  Null with *error when it is bad.  Lives as
  * long as the file. */

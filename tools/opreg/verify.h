@@ -42,6 +42,7 @@ typedef struct verify_session {
     device *devices; /* the CPU first */
     size_t num_devices;
     int json;
+    int warned;    /* of the file's count of experts a token */
     int64_t rows; /* most rows of a tensor; 0: all */
     uint64_t seed;
     unsigned threads;

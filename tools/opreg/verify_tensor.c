@@ -71,18 +71,16 @@ static void make_ids(job *j, uint64_t seed) {
     }
 }
 
-static int64_t experts_used(const verify_session *v, int64_t experts) {
-    const char *architecture;
-    uint64_t length, used = 0;
-    char key[128];
-    if (gguf_string(v->file, "general.architecture", &architecture, &length) && length < 64) {
-        snprintf(key, sizeof key, "%.*s.expert_used_count", (int)length, architecture);
-        gguf_integer(v->file, key, &used);
+/* A wrong value of the file is said once, not for each of its layers. */
+static int64_t experts_used(verify_session *v, int64_t experts) {
+    char wrong[256];
+    int64_t used = model_experts_used(v->file, experts, wrong);
+    if (wrong[0] != '\0' && !v->warned) {
+        progress_clear(&v->progress);
+        complain(v->self, "warning: %s", wrong);
+        v->warned = 1;
     }
-    if (used < 1 || used > 64) {
-        used = 4;
-    }
-    return (int64_t)used < experts ? (int64_t)used : experts;
+    return used;
 }
 
 static void job_free(job *j) {
