@@ -127,6 +127,13 @@ class List(CommandTest):
                                 flags={"OPREG_PLUGIN_DIR": WRONG_PLUGIN}))
         self.assertEqual({r["plugin"] for r in rows if r["kind"] == "variant"}, {"wrong"})
 
+    def test_an_unknown_plugin_names_the_nearest(self):
+        flags = {"OPREG_PLUGIN_DIR": WRONG_PLUGIN}
+        for more in ([], ["--env"], ["--json"]):
+            self.assert_refused(run("list", "--plugin", "wrogn", *more, flags=flags),
+                                "no plugin 'wrogn'", "did you mean wrong?")
+        self.assert_refused(run("list", "--plugin", "xyzzyplugh"), "opreg list prints")
+
     def test_an_unknown_variable_is_warned_about_with_the_nearest_name(self):
         done = run("list", flags={"OPREG_TRACR": "on"})
         self.assertEqual(done.returncode, 0)
@@ -176,10 +183,59 @@ class Explain(CommandTest):
         self.assert_refused(run("explain", "matmul_bt_quant", "n=64", "k=65", "b=q4_0"), "65", "32")
 
 
+    def test_a_size_is_never_negative(self):
+        # h alone is more than 2^63 bytes: the library may refuse that, and a row may have null
+        done = run("explain", "moe_ffn", "tokens=2000000000", "top_k=1", "experts=1", "hidden=32",
+                   "inter=1073741824", "b=q8_0", "down=q8_0", "--json")
+        if done.returncode != 0:
+            self.assert_refused(done)
+            return
+        for r in self.objects(done):
+            self.assertTrue(r["workspace"] is None or r["workspace"] >= 0, r)
+
+
+class NewPlugin(CommandTest):
+    def test_the_next_commands_are_printed_as_documented(self):
+        done = run("new-plugin", "my-chip", cwd=self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        text = (Documentation.PAGES / "writing-a-plugin.md").read_text()
+        lines = [line.strip() for line in done.stdout.splitlines()[1:]]
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            plain = line.replace('"my-chip"', "my-chip").replace('"my-chip/build"', "my-chip/build")
+            with self.subTest(line=line):
+                self.assertIn("\n" + plain + "\n", text)
+
+    def test_a_folder_from_the_root_stays_one(self):
+        folder = self.folder / "a folder"
+        done = run("new-plugin", "my-chip", folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f'OPREG_PLUGIN_DIR="{folder}/build" opreg test', done.stdout)
+
+    def test_an_installed_command_names_its_own_place(self):
+        prefix = self.folder / "prefix"
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "include" / "opreg").mkdir(parents=True)
+        (prefix / "include" / "opreg" / "opreg_plugin.h").touch()
+        shutil.copy(COMMAND, prefix / "bin" / "opreg")
+        done = subprocess.run([prefix / "bin" / "opreg", "new-plugin", "other-chip"],
+                              cwd=self.folder, capture_output=True, text=True)
+        self.assertIn(f'-DCMAKE_PREFIX_PATH="{prefix}"', done.stdout, done.stderr)
+
+    def test_names_of_the_library_are_refused(self):
+        for name in ("trace", "strict", "shadow", "guard", "cpu", "plugin-dir", "shadow-dir",
+                     "cpu-reference-matmul"):
+            with self.subTest(name=name):
+                self.assert_refused(run("new-plugin", name, cwd=self.folder), f"'{name}'",
+                                    "OPREG_" + name.upper().replace("-", "_"))
+                self.assertFalse((self.folder / name).exists())
+
+
 class Documentation(CommandTest):
     """docs/command.md has every key that --json prints, and every option."""
 
-    TEXT = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "command.md").read_text()
+    PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs"
+    TEXT = (PAGES / "command.md").read_text()
 
     def test_every_key_is_documented(self):
         model = self.write("model.gguf", small_model(q8_0=(64, 512)))

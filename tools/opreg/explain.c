@@ -22,11 +22,11 @@ static void print_candidate(const opreg_candidate *c, const char *device, int js
     char name[100], rank[12] = "-";
     snprintf(name, sizeof name, "%s/%s", c->plugin, c->kernel);
     if (json) {
-        print_json(json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:i, s:I, s:s}", "device", device,
+        print_json(json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:i, s:o, s:s}", "device", device,
                              "kernel", name, "verdict", verdict_name(c->verdict), "rank",
                              (int)c->rank, "level", level_name(c->level), "reason", c->reason,
                              "baseline", (c->kernel_flags & OPREG_KF_BASELINE) != 0, "layout",
-                             (int)c->layout, "workspace", (json_int_t)c->workspace, "flag",
+                             (int)c->layout, "workspace", json_bytes(c->workspace), "flag",
                              c->flag));
         return;
     }

@@ -69,9 +69,9 @@ static void list_devices(opreg_registry *reg, int json) {
     for (size_t i = 0; i < count; i++) {
         const opreg_device *r = &rows[i];
         if (json) {
-            print_json(json_pack("{s:s, s:s, s:i, s:I, s:s, s:s}", "kind", "device", "device",
+            print_json(json_pack("{s:s, s:s, s:i, s:o, s:s, s:s}", "kind", "device", "device",
                                  device_name(r, name), "units", (int)r->units, "memory_bytes",
-                                 (json_int_t)r->memory_bytes, "arch", r->arch, "name", r->name));
+                                 json_bytes(r->memory_bytes), "arch", r->arch, "name", r->name));
         } else {
             printf("%-24s %6u %8.1f G  %s\n", device_name(r, name), r->units,
                    (double)r->memory_bytes / 1073741824.0, r->name);
@@ -113,6 +113,29 @@ static void list_kernels(opreg_registry *reg, int json, const char *plugin) {
     free(rows);
 }
 
+/* -1 when there is such a plugin, also one that is off. */
+static int check_plugin(const command *self, opreg_registry *reg, const char *plugin) {
+    size_t count, i = 0;
+    opreg_plugin_row *rows = registry_plugins(reg, &count);
+    const char **names = calloc(count + 1, sizeof *names), *near = NULL;
+    int status = -1;
+    while (i < count && strcmp(rows[i].name, plugin) != 0) {
+        i++;
+    }
+    if (i == count) {
+        for (i = 0; names && i < count; i++) {
+            names[i] = rows[i].name;
+        }
+        near = names ? nearest_name(plugin, names, sizeof *names, count) : NULL;
+        status = near ? complain(self, "no plugin '%s'; did you mean %s?", plugin, near)
+                      : complain(self, "no plugin '%s'; opreg list prints those that are there",
+                                 plugin);
+    }
+    free(names);
+    free(rows);
+    return status;
+}
+
 static int run_list(const command *self, int argc, char **argv) {
     int env = 0, json = 0, status;
     const char *plugin = NULL;
@@ -131,6 +154,11 @@ static int run_list(const command *self, int argc, char **argv) {
     reg = registry_open(self, 1);
     if (!reg) {
         return EXIT_FAILED;
+    }
+    status = plugin ? check_plugin(self, reg, plugin) : -1;
+    if (status >= 0) {
+        opreg_destroy(reg);
+        return status;
     }
     if (env) {
         list_flags(reg, json);

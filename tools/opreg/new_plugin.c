@@ -6,11 +6,14 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "commands.h"
+#include "registry.h"
 
 #define NAME_MAX_LENGTH 30 /* with its end it fits the name of a plugin's row */
 
@@ -31,6 +34,70 @@ static int is_name(const char *name) {
         }
     }
     return length > 0 && length <= NAME_MAX_LENGTH && !after_hyphen;
+}
+
+/* What of the library itself has that flag or variable already, into taken; "" when nothing.
+ * -1 after a line on stderr. */
+static int find_taken(const command *self, const char *name, char taken[128]) {
+    opreg_registry *reg = NULL;
+    opreg_config config = {.struct_size = sizeof config,
+                           .flags = OPREG_CF_NO_ENV | OPREG_CF_NO_INSTALLED,
+                           .threads = 1};
+    opreg_flag_row *rows;
+    size_t count;
+    char variable[64];
+    int length = snprintf(variable, sizeof variable, "OPREG_%s", name);
+    for (int i = 0; i < length; i++) {
+        variable[i] = variable[i] == '-' ? '_' : (char)toupper((unsigned char)variable[i]);
+    }
+    taken[0] = '\0';
+    if (opreg_create(&config, &reg) != OPREG_OK) {
+        complain(self, "%s", opreg_last_error());
+        return -1;
+    }
+    rows = registry_flags(reg, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].variable, variable) == 0) {
+            snprintf(taken, 128, "%s", rows[i].variable);
+        }
+    }
+    free(rows);
+    opreg_destroy(reg);
+    return 0;
+}
+
+/* Where this opreg is installed, for CMake to find; the documentation's place when it is run from
+ * a build. */
+static void find_prefix(char *prefix, size_t cap) {
+    char program[512], probe[600];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    snprintf(prefix, cap, "$HOME/opreg");
+    if (length <= 0) {
+        return;
+    }
+    program[length] = '\0';
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(program, '/');
+        if (slash == NULL) {
+            return;
+        }
+        *slash = '\0';
+    }
+    snprintf(probe, sizeof probe, "%s/include/opreg/opreg_plugin.h", program);
+    if (program[0] != '\0' && access(probe, R_OK) == 0) {
+        snprintf(prefix, cap, "%s", program);
+    }
+}
+
+static void print_next(const char *folder, const char *name) {
+    char prefix[512];
+    const char *here = folder[0] == '/' ? "" : "$PWD/";
+    find_prefix(prefix, sizeof prefix);
+    printf("%s: %zu files. Next:\n"
+           "  cmake -S \"%s\" -B \"%s/build\" -DCMAKE_PREFIX_PATH=\"%s\"\n"
+           "  cmake --build \"%s/build\"\n"
+           "  OPREG_PLUGIN_DIR=\"%s%s/build\" opreg test --plugin %s\n",
+           folder, example_file_count, folder, folder, prefix, folder, here, folder, name);
 }
 
 /* NAME in the spelling of what is replaced: "example" in a file name or an #include, and any other
@@ -87,6 +154,7 @@ static int write_file(const command *self, const char *folder, const char *name,
 static int run_new_plugin(const command *self, int argc, char **argv) {
     static const option table[] = {{NULL, NULL, OPTION_SWITCH, NULL, NULL}};
     const char *words[2] = {NULL, NULL}, *folder;
+    char taken[128];
     size_t count = 0;
     int status = options_read(self, table, argc, argv, words, 2, &count);
     if (status >= 0) {
@@ -100,6 +168,14 @@ static int run_new_plugin(const command *self, int argc, char **argv) {
                               "hyphens, at most %d characters",
                         words[0], NAME_MAX_LENGTH);
     }
+    if (find_taken(self, words[0], taken) != 0) {
+        return EXIT_FAILED;
+    }
+    if (taken[0] != '\0') {
+        return complain(self, "a plugin cannot be called '%s': its variable would be %s, which the "
+                              "library has already",
+                        words[0], taken);
+    }
     folder = words[1] != NULL ? words[1] : words[0];
     if (mkdir(folder, 0777) != 0) {
         return complain(self, "%s: %s", folder, strerror(errno));
@@ -110,10 +186,7 @@ static int run_new_plugin(const command *self, int argc, char **argv) {
             return status;
         }
     }
-    printf("%s: %zu files. Next:\n"
-           "  cmake -S %s -B %s/build && cmake --build %s/build\n"
-           "  OPREG_PLUGIN_DIR=$PWD/%s/build opreg test --plugin %s\n",
-           folder, example_file_count, folder, folder, folder, folder, words[0]);
+    print_next(folder, words[0]);
     return EXIT_HELD;
 }
 

@@ -22,6 +22,10 @@ json_t *json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+json_t *json_bytes(uint64_t bytes) {
+    return bytes <= INT64_MAX ? json_integer((json_int_t)bytes) : json_null();
+}
+
 int finish_output(void) {
     if (fflush(stdout) == 0 && !ferror(stdout)) {
         return 0;

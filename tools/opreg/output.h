@@ -14,6 +14,9 @@ void print_json(json_t *object);
 /* A number, or null where it is not finite: JSON has no other word for that. */
 json_t *json_number(double value);
 
+/* A count of bytes, or null past 2^63 - 1, where the numbers of this JSON end. */
+json_t *json_bytes(uint64_t bytes);
+
 /* 0 when everything written to stdout so far arrived; else -1 after a line on stderr. */
 int finish_output(void);
 
