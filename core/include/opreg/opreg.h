@@ -80,7 +80,8 @@ typedef enum opreg_op {
 } opreg_op;
 #define OPREG_OP_COUNT 9u
 
-/* What a variant promises about its result, weakest first (contracts.md, section 3). */
+/* What a variant promises about its result, weakest first (docs/contracts.md, "Promises
+ * of a variant"). */
 typedef enum opreg_level {
     OPREG_LEVEL_ANY = 0,      /* in a problem only: every variant is a candidate                  */
     OPREG_LEVEL_BAND = 1,     /* error within the band                                            */
@@ -316,7 +317,9 @@ typedef struct opreg_moe_combine {
     uint32_t level, flags;
 } opreg_moe_combine;
 
-/* moe_glu, moe_down and moe_combine in one, h in f32.  Weights: gate, up, down. */
+/* moe_glu, moe_down and moe_combine in one, h in f32.  Weights: gate, up, down.  The route is what
+ * moe_route wrote for the same tokens, top_k and experts.  The buffer of weights is the router's, the
+ * one that moe_route got; the sum over a token's experts takes them from there, not from the route. */
 typedef struct opreg_moe_ffn {
     uint32_t struct_size;
     uint32_t x_dtype, y_dtype;
@@ -331,7 +334,8 @@ typedef struct opreg_moe_ffn {
     uint32_t flags;
 } opreg_moe_ffn;
 
-/* Attention of one or a few query tokens per request over a paged KV cache (contracts.md 6). */
+/* Attention of one or a few query tokens per request over a paged KV cache (docs/contracts.md,
+ * "paged_attn_decode"). */
 typedef struct opreg_paged_attn_decode {
     uint32_t struct_size;
     uint32_t q_dtype, out_dtype; /* F32 F16 BF16                                                     */
@@ -359,7 +363,10 @@ typedef struct opreg_paged_attn_decode {
 /* ---- arguments: pointers only ---------------------------------------------------------------- */
 
 /* Index of each buffer in opreg_args.bufs.  Absent optional buffers are {NULL, 0}; trailing ones may
- * be left out of num_bufs.  Shapes are row-major, f32 or i32 unless the problem says otherwise. */
+ * be left out of num_bufs.  Shapes are row-major, f32 or i32 unless the problem says otherwise.
+ * An output (Y, OUT, LSE, the route, planes that are written) overlaps no input, no other output, no
+ * weight and not the workspace: y in place of x is wrong.  A run finds an overlap with the workspace
+ * only. */
 enum { OPREG_QUANTIZE_CODES, OPREG_QUANTIZE_SCALES, OPREG_QUANTIZE_SUMS, OPREG_QUANTIZE_X,
        OPREG_QUANTIZE_BUFS };
 enum { OPREG_MATMUL_Y,
@@ -375,8 +382,12 @@ enum { OPREG_ROUTE_ROUTE, OPREG_ROUTE_IDS,
 enum { OPREG_MOE_Y, OPREG_MOE_X, OPREG_MOE_ROUTE_BUF,
        OPREG_MOE_X_SCALES, OPREG_MOE_X_SUMS, /* planes only                                          */
        OPREG_MOE_BUFS };
-enum { OPREG_COMBINE_Y, OPREG_COMBINE_ROWS, OPREG_COMBINE_WEIGHTS, OPREG_COMBINE_BUFS };
-enum { OPREG_FFN_Y, OPREG_FFN_X, OPREG_FFN_ROUTE, OPREG_FFN_WEIGHTS, OPREG_FFN_BUFS };
+enum { OPREG_COMBINE_Y, OPREG_COMBINE_ROWS,
+       OPREG_COMBINE_WEIGHTS, /* f32 [tokens, top_k], tokens weights_stride apart                     */
+       OPREG_COMBINE_BUFS };
+enum { OPREG_FFN_Y, OPREG_FFN_X, OPREG_FFN_ROUTE,
+       OPREG_FFN_WEIGHTS, /* f32 [tokens, top_k], tokens weights_stride apart                         */
+       OPREG_FFN_BUFS };
 enum { OPREG_ATTN_OUT, OPREG_ATTN_Q, OPREG_ATTN_K, OPREG_ATTN_V,
        OPREG_ATTN_TABLE,    /* dense block_table [seqs, table_stride], or CSR indices                */
        OPREG_ATTN_LENS,     /* dense seq_lens [seqs], or CSR last_page_len [seqs]                    */
