@@ -127,9 +127,9 @@ static int check_plugin(const command *self, opreg_registry *reg, const char *pl
             names[i] = rows[i].name;
         }
         near = names ? nearest_name(plugin, names, sizeof *names, count) : NULL;
-        status = near ? complain(self, "no plugin '%s'; did you mean %s?", plugin, near)
-                      : complain(self, "no plugin '%s'; opreg list prints those that are there",
-                                 plugin);
+        status =
+            near ? complain(self, "no plugin '%s'; did you mean %s?", plugin, near)
+                 : complain(self, "no plugin '%s'; opreg list prints those that are there", plugin);
     }
     free(names);
     free(rows);

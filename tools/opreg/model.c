@@ -50,13 +50,14 @@ static int may_be_named(uint32_t id, const opreg_format_row *row, char error[256
     for (size_t i = 0; i < COUNT(other_types); i++) {
         means = other_types[i].id == id ? other_types[i].type.name : means;
     }
-    if (!means && id <= INT32_MAX &&
-        opreg_format_by_ggml_type((int32_t)id, &known) == OPREG_OK && known.format != row->format) {
+    if (!means && id <= INT32_MAX && opreg_format_by_ggml_type((int32_t)id, &known) == OPREG_OK &&
+        known.format != row->format) {
         means = known.name;
     }
     if (means) {
-        snprintf(error, 256, "--type %u=%s: type id %u means %s in every file; ids 42 and 107 and "
-                             "unknown ones may be given a format",
+        snprintf(error, 256,
+                 "--type %u=%s: type id %u means %s in every file; ids 42 and 107 and "
+                 "unknown ones may be given a format",
                  id, row->name, id, means);
     }
     return means == NULL;

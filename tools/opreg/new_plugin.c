@@ -164,16 +164,18 @@ static int run_new_plugin(const command *self, int argc, char **argv) {
         return complain(self, "a NAME is missing; see opreg new-plugin --help");
     }
     if (!is_name(words[0])) {
-        return complain(self, "'%s' is not a plugin's name: lower-case words and digits joined by "
-                              "hyphens, at most %d characters",
+        return complain(self,
+                        "'%s' is not a plugin's name: lower-case words and digits joined by "
+                        "hyphens, at most %d characters",
                         words[0], NAME_MAX_LENGTH);
     }
     if (find_taken(self, words[0], taken) != 0) {
         return EXIT_FAILED;
     }
     if (taken[0] != '\0') {
-        return complain(self, "a plugin cannot be called '%s': its variable would be %s, which the "
-                              "library has already",
+        return complain(self,
+                        "a plugin cannot be called '%s': its variable would be %s, which the "
+                        "library has already",
                         words[0], taken);
     }
     folder = words[1] != NULL ? words[1] : words[0];
@@ -192,6 +194,7 @@ static int run_new_plugin(const command *self, int argc, char **argv) {
 
 const command command_new_plugin = {
     "new-plugin", "NAME [FOLDER]", "starts a plugin from the smallest one",
-    "Copies the example plugin into a new folder (NAME, unless FOLDER says another) and renames it.\n"
+    "Copies the example plugin into a new folder (NAME, unless FOLDER says another) and renames "
+    "it.\n"
     "It builds as it is against an installed opreg, and passes the kit.\n",
     run_new_plugin};
