@@ -159,20 +159,20 @@ void matmul_args_weight(matmul_args *args, int which, const opreg_weight_view *v
     }
 }
 
-static uint32_t baseline_symbol(const gpu_format *format) { return format->symbol; }
-
-static const matmul_shape baseline_shape = {BASELINE_THREADS / 32, BASELINE_THREADS,
-                                            baseline_symbol};
+static matmul_shape baseline_shape(uint32_t format) {
+    return (matmul_shape){gpu_format_find(format)->symbol, BASELINE_THREADS / 32, BASELINE_THREADS,
+                          1};
+}
 
 static opreg_status run_matmul(const opreg_host *host, const gpu_plan *plan,
-                               const matmul_shape *shape, const gpu_format *format,
-                               const matmul_args *args, void *stream) {
-    gpu_launch launch = {0, 1, 1, 1, shape->threads, 0, 0};
-    int64_t rows = args->route.header != NULL ? args->route.cap_groups : args->m;
+                               const matmul_shape *shape, const matmul_args *args,
+                               void *stream) {
+    gpu_launch launch = {shape->symbol, 1, 1, 1, shape->threads, 0, 0};
+    int64_t rows = args->route.header != NULL ? args->route.cap_groups
+                                              : (args->m + shape->rows - 1) / shape->rows;
     if (rows == 0 || args->n == 0) {
         return OPREG_OK;
     }
-    launch.symbol = shape->symbol(format);
     launch.grid_x = blocks_of(args->n, shape->outputs);
     launch.grid_y = rows_of(rows);
     return gpu_run(host, plan->device, &launch, args, stream);
@@ -225,11 +225,13 @@ opreg_status gpu_matmul_run(void *state, const void *problem, const opreg_call *
                                  planes_at(0, p->m, p->k, format->act_block), &args);
     }
     return status != OPREG_OK ? status
-                              : run_matmul(call->host, plan, shape, format, &args, call->stream);
+                              : run_matmul(call->host, plan, shape, &args, call->stream);
 }
 
 opreg_status base_matmul_run(void *state, const void *problem, const opreg_call *call) {
-    return gpu_matmul_run(state, problem, call, &baseline_shape);
+    const opreg_matmul_bt_quant *p = problem;
+    matmul_shape shape = baseline_shape(p->b_dtype);
+    return gpu_matmul_run(state, problem, call, &shape);
 }
 
 /* ---- grouped matrices -------------------------------------------------------------------------------- */
@@ -303,7 +305,7 @@ static opreg_status run_stage(const opreg_call *call, const gpu_plan *plan,
                                  planes_at(planes, rows, p->k, format->act_block), args);
     }
     return status != OPREG_OK ? status
-                              : run_matmul(call->host, plan, shape, format, args, call->stream);
+                              : run_matmul(call->host, plan, shape, args, call->stream);
 }
 
 opreg_status gpu_moe_run(void *state, const void *problem, const opreg_call *call,
@@ -312,8 +314,8 @@ opreg_status gpu_moe_run(void *state, const void *problem, const opreg_call *cal
                         .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
                         .sums = call->bufs[OPREG_MOE_X_SUMS].ptr,
                         .y = call->bufs[OPREG_MOE_Y].ptr};
-    return run_stage(call, state, shape, problem, call->bufs[OPREG_MOE_ROUTE_BUF].ptr, call->weights, 0,
-                     &args);
+    return run_stage(call, state, shape, problem, call->bufs[OPREG_MOE_ROUTE_BUF].ptr,
+                     call->weights, 0, &args);
 }
 
 #define MOE_STAGE(name)                                                                            \
@@ -326,7 +328,9 @@ opreg_status gpu_moe_run(void *state, const void *problem, const opreg_call *cal
         return moe_workspace(problem);                                                             \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return gpu_moe_run(state, problem, call, &baseline_shape);                                     \
+        const opreg_moe_matmul *p = problem;                                                       \
+        matmul_shape shape = baseline_shape(p->b_dtype);                                           \
+        return gpu_moe_run(state, problem, call, &shape);                                          \
     }
 MOE_STAGE(base_moe_matmul)
 MOE_STAGE(base_moe_glu)
@@ -448,6 +452,8 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
     const opreg_moe_ffn *p = problem;
     const gpu_plan *plan = state;
     ffn_offsets at = ffn_layout(p);
+    matmul_shape glu_shape = baseline_shape(p->b_dtype);
+    matmul_shape down_shape = baseline_shape(p->down_dtype);
     uint8_t *workspace = call->workspace.ptr;
     void *route = call->bufs[OPREG_FFN_ROUTE].ptr;
     float *h = (float *)(void *)(workspace + at.h);
@@ -497,9 +503,10 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
     if (status != OPREG_OK) {
         return status;
     }
-    status = run_stage(call, state, &baseline_shape, &glu, route, call->weights, at.x, &glu_args);
+    status = run_stage(call, state, &glu_shape, &glu, route, call->weights, at.x, &glu_args);
     if (status == OPREG_OK) {
-        status = run_stage(call, state, &baseline_shape, &down, route, call->weights + 2, at.h_planes, &down_args);
+        status = run_stage(call, state, &down_shape, &down, route, call->weights + 2, at.h_planes,
+                           &down_args);
     }
     return status != OPREG_OK ? status : run_combine(call->host, state, &combine, call->stream);
 }

@@ -79,10 +79,10 @@ opreg_status launch_quantize(const opreg_call *call, const gpu_plan *plan, const
                              uint32_t x_dtype, int64_t m, int64_t k, int64_t x_stride,
                              uint32_t act_block, plane_offsets at, matmul_args *args);
 
-/* How a matrix kernel with matmul_args is launched: grid (n / outputs, rows of x or groups). */
+/* How a matrix kernel with matmul_args is launched: grid (n / outputs, m / rows or groups). */
 typedef struct matmul_shape {
-    uint32_t outputs, threads; /* of a block                                                       */
-    uint32_t (*symbol)(const gpu_format *format);
+    uint32_t symbol;
+    uint32_t outputs, threads, rows; /* of a block; rows: of x                                     */
 } matmul_shape;
 /* Run a dense or a grouped problem: x is quantized into the workspace where the format asks for it. */
 opreg_status gpu_matmul_run(void *state, const void *problem, const opreg_call *call,

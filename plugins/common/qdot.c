@@ -38,20 +38,18 @@ static uint32_t index_in(const uint32_t *formats, uint32_t id) {
 }
 
 /* After the baselines: gemv and grouped of every format, then splitk of those of 256. */
-static uint32_t gemv_symbol(const gpu_format *format) {
-    return BASE_FIRST_FORMAT + FORMATS + 2 * index_in(qdot_formats, format->id);
+static uint32_t gemv_symbol(uint32_t format) {
+    return BASE_FIRST_FORMAT + FORMATS + 2 * index_in(qdot_formats, format);
 }
 
-static uint32_t grouped_symbol(const gpu_format *format) { return gemv_symbol(format) + 1; }
+static uint32_t grouped_symbol(uint32_t format) { return gemv_symbol(format) + 1; }
 
-static uint32_t splitk_symbol(const gpu_format *format) {
+static uint32_t splitk_symbol(uint32_t format) {
     return BASE_FIRST_FORMAT + FORMATS + 2 * index_in(qdot_formats, 0) +
-           index_in(qdot_256_formats, format->id);
+           index_in(qdot_256_formats, format);
 }
 
-static const matmul_shape gemv = {QDOT_THREADS / 32 * QDOT_ROWS, QDOT_THREADS, gemv_symbol};
-static const matmul_shape grouped = {QDOT_THREADS / 32 * QDOT_ROWS, QDOT_THREADS, grouped_symbol};
-static const matmul_shape splitk = {1, QDOT_SPLITK_THREADS, splitk_symbol};
+uint32_t qdot_end_symbol(void) { return splitk_symbol(0); }
 
 static opreg_status check(const uint32_t *formats, uint32_t format, int64_t k, int64_t n,
                           char reason[128]) {
@@ -88,7 +86,9 @@ uint64_t qdot_gemv_workspace(const opreg_device *dev, const void *problem) {
 }
 
 opreg_status qdot_gemv_run(void *state, const void *problem, const opreg_call *call) {
-    return gpu_matmul_run(state, problem, call, &gemv);
+    const opreg_matmul_bt_quant *p = problem;
+    matmul_shape shape = {gemv_symbol(p->b_dtype), QDOT_THREADS / 32 * QDOT_ROWS, QDOT_THREADS, 1};
+    return gpu_matmul_run(state, problem, call, &shape);
 }
 
 opreg_status qdot_splitk_supports(const opreg_device *dev, const void *problem, char reason[128]) {
@@ -106,7 +106,9 @@ uint64_t qdot_splitk_workspace(const opreg_device *dev, const void *problem) {
 }
 
 opreg_status qdot_splitk_run(void *state, const void *problem, const opreg_call *call) {
-    return gpu_matmul_run(state, problem, call, &splitk);
+    const opreg_matmul_bt_quant *p = problem;
+    matmul_shape shape = {splitk_symbol(p->b_dtype), 1, QDOT_SPLITK_THREADS, 1};
+    return gpu_matmul_run(state, problem, call, &shape);
 }
 
 #define GROUPED(name, stage)                                                                       \
@@ -119,7 +121,10 @@ opreg_status qdot_splitk_run(void *state, const void *problem, const opreg_call 
         return stage##_workspace(dev, problem);                                                    \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return gpu_moe_run(state, problem, call, &grouped);                                            \
+        const opreg_moe_matmul *p = problem;                                                       \
+        matmul_shape shape = {grouped_symbol(p->b_dtype), QDOT_THREADS / 32 * QDOT_ROWS,           \
+                              QDOT_THREADS, 1};                                                    \
+        return gpu_moe_run(state, problem, call, &shape);                                          \
     }
 GROUPED(qdot_grouped, base_moe_matmul)
 GROUPED(qdot_grouped_glu, base_moe_glu)

@@ -10,6 +10,9 @@
 extern const uint32_t qdot_formats[];     /* 0 ends                                                */
 extern const uint32_t qdot_256_formats[]; /* those of 256 weights a unit, 0 ends                   */
 
+/* The first symbol after the qdot kernels. */
+uint32_t qdot_end_symbol(void);
+
 BASELINE_DECLARE(qdot_gemv)
 BASELINE_DECLARE(qdot_splitk)
 BASELINE_DECLARE(qdot_grouped)

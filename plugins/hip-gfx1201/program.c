@@ -8,16 +8,18 @@ IMAGE_SYMBOL(baseline_ops)
 IMAGE_SYMBOL(baseline_sums)
 IMAGE_SYMBOL(baseline_fold)
 IMAGE_SYMBOL(qdot)
+IMAGE_SYMBOL(gqh)
 
 static const gpu_image images[] = {
     {"baseline_ops", hip_baseline_ops, 0},
     {"baseline_sums", hip_baseline_sums, 0},
     {"baseline_fold", hip_baseline_fold, 0},
     {"qdot", hip_qdot, 0},
+    {"gqh", hip_gqh, 0},
 };
 
 /* Images after the baselines', in the order of `images`. */
-enum { IMAGE_QDOT = BASELINE_IMAGES };
+enum { IMAGE_QDOT = BASELINE_IMAGES, IMAGE_GQH };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
     {"base_" #name, BASELINE_IMAGE_##kind, 0},
@@ -30,7 +32,8 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #define QDOT_FORMAT(NAME, name, sums)
 #define QDOT_FORMAT_256(NAME, name, sums) {"qdot_splitk_" #name, IMAGE_QDOT, 0},
 #include "qdot_list.inc"
-};
+    GQH_SYMBOLS(gqh4, IMAGE_GQH) GQH_SYMBOLS(gqh3, IMAGE_GQH) GQH_SYMBOLS(gqh2_h, IMAGE_GQH)
+        GQH_SYMBOLS(gqh2_c, IMAGE_GQH)};
 #undef OPREG_FORMAT
 
 const gpu_program gfx1201_program = {

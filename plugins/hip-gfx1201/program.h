@@ -3,6 +3,7 @@
 #ifndef OPREG_HIP_GFX1201_PROGRAM_H
 #define OPREG_HIP_GFX1201_PROGRAM_H
 
+#include "gqh.h"
 #include "qdot.h"
 
 extern const gpu_program gfx1201_program;
