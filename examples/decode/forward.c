@@ -26,22 +26,22 @@ static int check_parts(const engine *e, const engine_part *parts, int32_t num_pa
             return refuse(why, "part %d has %d tokens and wants %d rows of logits", i, part->count,
                           part->logits);
         }
+        tokens += part->count;
+        if (tokens > e->options.batch) {
+            return refuse(why, "more than %d tokens in one batch", e->options.batch);
+        }
         for (int32_t j = 0; j < part->count; j++) {
             if (part->tokens[j] < 0 || part->tokens[j] >= e->m->vocab) {
                 return refuse(why, "token %d is not one of 0..%d", part->tokens[j],
                               e->m->vocab - 1);
             }
         }
-        tokens += part->count;
         if (engine_length(e, part->sequence) + (int64_t)part->count > e->options.positions) {
             return refuse(why, "sequence %d would have more than %d positions", part->sequence,
                           e->options.positions);
         }
     }
-    if (tokens < 1 || tokens > e->options.batch) {
-        return refuse(why, "%d tokens are not 1..%d", (int)tokens, e->options.batch);
-    }
-    return 1;
+    return tokens > 0 ? 1 : refuse(why, "no tokens");
 }
 
 /* A request of attention: count tokens from the batch's next, all of one sequence. */
