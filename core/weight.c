@@ -318,13 +318,16 @@ static opreg_status copy_packed(plugin_entry *entry, const opreg_device *dev,
     return status;
 }
 
+/* Format, dialect and shape; the layout is what the plan wants made. */
+static int need_is_of(const weight_need *need, const opreg_weight_view *v) {
+    return v->format == need->format && v->dialect == need->dialect &&
+           v->experts == need->experts && v->n == need->n && v->k == need->k;
+}
+
 static const weight_need *find_need(const opreg_plan *plan, const opreg_weight *stored) {
     for (uint32_t i = 0; i < plan->num_weights; i++) {
-        const weight_need *need = &plan->weights[i];
-        const opreg_weight_view *v = &stored->view;
-        if (v->format == need->format && v->dialect == need->dialect &&
-            v->experts == need->experts && v->n == need->n && v->k == need->k) {
-            return need;
+        if (need_is_of(&plan->weights[i], &stored->view)) {
+            return &plan->weights[i];
         }
     }
     return NULL;
@@ -359,9 +362,7 @@ opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *st
     need = find_need(plan, stored);
     for (uint32_t i = 0; need != NULL && i < plan->num_weights; i++) {
         const weight_need *other = &plan->weights[i];
-        if (other->layout != need->layout && other->format == need->format &&
-            other->dialect == need->dialect && other->experts == need->experts &&
-            other->n == need->n && other->k == need->k) {
+        if (other->layout != need->layout && need_is_of(other, &stored->view)) {
             return fail(OPREG_E_ARG, "two weights of plan %s have this format and shape and want the "
                                      "layouts %u and %u: prepare each by a plan of its own operator",
                         plan->name, need->layout, other->layout);
