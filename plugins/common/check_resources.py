@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Compares what ptxas reports of each kernel with resources.tsv, the committed bounds.
+"""Holds what ptxas reports of each CUDA kernel to resources.tsv, a plugin's committed bounds.
 
     check_resources.py resources.tsv REPORT...           0 when every kernel is within its row
     check_resources.py --write resources.tsv REPORT...   writes the reports' figures into the table
 
 Columns: kernel, registers, stack (bytes of local memory a thread), spills (bytes stored and loaded),
-shared (static bytes), threads and dynamic (of the launch; by hand), blocks (resident on one
-multiprocessor: computed).  More of a resource, or fewer blocks, than the row is a failure; so is a
-kernel without a row and a row without a kernel.
+shared (static bytes); a table may have three more: threads and dynamic (of the launch; by hand) and
+blocks (resident on one multiprocessor; computed).  More of a resource, or fewer blocks, than the row
+is a failure; so is a kernel without a row and a row without a kernel.
 """
 import re
 import sys
 
-COLUMNS = ["kernel", "registers", "stack", "spills", "shared", "threads", "dynamic", "blocks"]
-# One GP100 multiprocessor: NVIDIA, CUDA C++ Programming Guide, compute capability 6.0.
+REPORTED = ["registers", "stack", "spills", "shared"]
+LAUNCHED = ["threads", "dynamic", "blocks"]
+# One multiprocessor of compute capability 6.0, whose table has LAUNCHED: NVIDIA, CUDA C++ Programming
+# Guide.
 REGISTERS, SHARED, THREADS, BLOCKS = 65536, 65536, 2048, 32
 
 
@@ -51,54 +53,58 @@ def resident_blocks(row):
 
 
 def read_table(path):
-    table = {}
+    """The comment lines, the columns and {kernel: {column: number}}."""
+    comments, columns, table = [], [], {}
     with open(path) as file:
         for line in file:
-            if line.startswith("#") or not line.strip():
-                continue
-            fields = line.rstrip("\n").split("\t")
-            if fields != COLUMNS:
-                table[fields[0]] = dict(zip(COLUMNS[1:], map(int, fields[1:])))
-    return table
+            if line.startswith("#"):
+                comments.append(line)
+            elif not columns:
+                columns = line.split()
+                if columns not in (["kernel"] + REPORTED, ["kernel"] + REPORTED + LAUNCHED):
+                    sys.exit(f"{path}: unknown columns {columns}")
+            elif line.strip():
+                name, *numbers = line.split()
+                table[name] = dict(zip(columns[1:], map(int, numbers)))
+    return comments, columns, table
 
 
-def write_table(path, table, comments):
+def write_table(path, comments, columns, table):
     with open(path, "w") as file:
         file.writelines(comments)
-        file.write("\t".join(COLUMNS) + "\n")
+        file.write("\t".join(columns) + "\n")
         for name in sorted(table):
-            file.write("\t".join([name] + [str(table[name][c]) for c in COLUMNS[1:]]) + "\n")
+            file.write("\t".join([name] + [str(table[name][c]) for c in columns[1:]]) + "\n")
 
 
 def differences(name, found, bound):
-    for column in ("registers", "stack", "spills", "shared"):
+    for column in REPORTED:
         if found[column] > bound[column]:
             yield f"{name}: {column} {found[column]}, the table allows {bound[column]}"
-    if resident_blocks(found) < bound["blocks"]:
-        yield f"{name}: {resident_blocks(found)} blocks fit, the table says {bound['blocks']}"
+    if found.get("blocks", 0) < bound.get("blocks", 0):
+        yield f"{name}: {found['blocks']} blocks fit, the table says {bound['blocks']}"
 
 
 def main(arguments):
     write = arguments[:1] == ["--write"]
     path, reports = arguments[write], arguments[write + 1:]
-    found, table = {}, read_table(path)
+    comments, columns, table = read_table(path)
+    found = {}
     for report in reports:
         found.update(read_report(report))
-    for name, row in found.items():
-        row["threads"] = table.get(name, {}).get("threads", 128)
-        row["dynamic"] = table.get(name, {}).get("dynamic", 0)
-        row["blocks"] = resident_blocks(row)
+    if "blocks" in columns:
+        for name, row in found.items():
+            row["threads"] = table.get(name, {}).get("threads", 128)
+            row["dynamic"] = table.get(name, {}).get("dynamic", 0)
+            row["blocks"] = resident_blocks(row)
     if write:
-        with open(path) as file:
-            comments = [line for line in file if line.startswith("#")]
-        write_table(path, found, comments)
+        write_table(path, comments, columns, found)
         return 0
     problems = [f"{name}: not in {path}" for name in sorted(set(found) - set(table))]
     problems += [f"{name}: in {path} but not compiled" for name in sorted(set(table) - set(found))]
     for name in sorted(set(found) & set(table)):
         problems += differences(name, found[name], table[name])
-    for line in problems:
-        print(line)
+    print("\n".join(problems + [f"{len(found)} kernels, {len(problems)} problems"]))
     return 1 if problems or not found else 0
 
 
