@@ -13,10 +13,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/opreg DESTINATION ${CMAKE_I
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/formats
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opreg
         FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "formats.h" EXCLUDE)
-if(EXISTS ${PROJECT_SOURCE_DIR}/core/canonical.h)
-  install(FILES ${PROJECT_SOURCE_DIR}/core/canonical.h
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opreg)
-endif()
+install(FILES ${PROJECT_SOURCE_DIR}/core/canonical.h ${PROJECT_SOURCE_DIR}/core/steps.h
+              ${PROJECT_SOURCE_DIR}/core/steps_check.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opreg)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT opreg NAMESPACE opreg:: FILE opregTargets.cmake DESTINATION ${package_dir})

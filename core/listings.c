@@ -208,32 +208,59 @@ size_t opreg_flags(opreg_registry *reg, opreg_flag_row *rows, size_t row_bytes, 
     return list(reg, fill_flags, rows, row_bytes, cap);
 }
 
-opreg_status opreg_device_io_get(opreg_registry *reg, const opreg_device *dev,
-                                 const opreg_device_io **io, const opreg_host **host) {
+/* The open plugin that has the device; null with the reason. */
+static plugin_entry *entry_of(opreg_registry *reg, const opreg_device *dev, opreg_status *status) {
+    plugin_entry *entry = NULL;
     opreg_device device;
     char text[64];
+    *status = device_load(dev, &device);
+    if (*status == OPREG_OK) {
+        *status = registry_lock(reg);
+    }
+    if (*status != OPREG_OK) {
+        return NULL;
+    }
+    for (size_t i = 0; i < reg->num_plugins && entry == NULL; i++) {
+        entry = plugin_device(reg->plugins[i], &device) != NULL ? reg->plugins[i] : NULL;
+    }
+    registry_unlock(reg);
+    if (entry == NULL) {
+        device_text(&device, text, sizeof text);
+        *status = fail(OPREG_E_UNSUPPORTED, "no open plugin has the device %s", text);
+    }
+    return entry;
+}
+
+opreg_status opreg_device_io_get(opreg_registry *reg, const opreg_device *dev,
+                                 const opreg_device_io **io, const opreg_host **host) {
+    const plugin_entry *entry;
     opreg_status status;
     if (reg == NULL || io == NULL || host == NULL) {
         return fail(OPREG_E_ARG, "the registry, io or host pointer is null");
     }
-    status = device_load(dev, &device);
-    if (status == OPREG_OK) {
-        status = registry_lock(reg);
+    entry = entry_of(reg, dev, &status);
+    if (entry != NULL) {
+        *io = &entry->io;
+        *host = &entry->host;
     }
-    if (status != OPREG_OK) {
+    return status;
+}
+
+opreg_status opreg_device_steps_get(opreg_registry *reg, const opreg_device *dev,
+                                    const opreg_device_steps **steps, const opreg_host **host) {
+    const plugin_entry *entry;
+    opreg_status status;
+    if (reg == NULL || steps == NULL || host == NULL) {
+        return fail(OPREG_E_ARG, "the registry, steps or host pointer is null");
+    }
+    entry = entry_of(reg, dev, &status);
+    if (entry == NULL) {
         return status;
     }
-    device_text(&device, text, sizeof text);
-    status = OPREG_E_UNSUPPORTED;
-    for (size_t i = 0; i < reg->num_plugins; i++) {
-        if (plugin_device(reg->plugins[i], &device) != NULL) {
-            *io = &reg->plugins[i]->io;
-            *host = &reg->plugins[i]->host;
-            status = OPREG_OK;
-            break;
-        }
+    if (entry->table.steps == NULL) {
+        return fail(OPREG_E_UNSUPPORTED, "plugin %s has no steps", entry->name);
     }
-    registry_unlock(reg);
-    return status == OPREG_OK ? OPREG_OK
-                              : fail(status, "no open plugin has the device %s", text);
+    *steps = &entry->steps;
+    *host = &entry->host;
+    return OPREG_OK;
 }

@@ -228,6 +228,23 @@ static opreg_status check_head(const plugin_entry *entry) {
     return OPREG_OK;
 }
 
+static opreg_status copy_steps(plugin_entry *entry) {
+    const opreg_device_steps *s = &entry->steps;
+    opreg_status status = OPREG_OK;
+    if (entry->table.steps == NULL) {
+        return OPREG_OK;
+    }
+    status = copy_row(&entry->steps, sizeof entry->steps, OLDEST(opreg_device_steps, compare),
+                      entry->table.steps, entry->table.name, "table of steps", 0);
+    if (status == OPREG_OK &&
+        (s->gather == NULL || s->norm == NULL || s->heads == NULL || s->experts == NULL ||
+         s->glu == NULL || s->cap == NULL || s->argmax == NULL || s->compare == NULL)) {
+        status = fail(OPREG_E_LOAD, "plugin %s: its table of steps has some but not all",
+                      entry->table.name);
+    }
+    return status;
+}
+
 static opreg_status copy_tables(plugin_entry *entry) {
     const opreg_plugin *t = &entry->table;
     opreg_status status;
@@ -244,6 +261,7 @@ static opreg_status copy_tables(plugin_entry *entry) {
     if (status == OPREG_OK) {
         status = check_io(entry);
     }
+    status = status == OPREG_OK ? copy_steps(entry) : status;
     for (uint32_t i = 0; status == OPREG_OK && i < t->num_layouts; i++) {
         status = copy_row(&entry->layouts[i], sizeof entry->layouts[i],
                           OLDEST(opreg_layout, unpack), t->layouts[i], t->name, "layout", i);

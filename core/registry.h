@@ -40,6 +40,7 @@ typedef struct plugin_entry {
     opreg_plugin_format *formats;
     const opreg_plugin_format **format_rows; /* the same, as problem_formats wants them             */
     opreg_device_io io;
+    opreg_device_steps steps; /* where table.steps is not null                                       */
     opreg_device *devices;
     size_t num_devices;
     atomic_uint live; /* plans, weights and plans in the making                                     */

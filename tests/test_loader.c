@@ -58,7 +58,7 @@ static void a_right_plugin_opens_with_its_device(void **state) {
 static void a_wrong_major_is_refused_by_both_numbers(void **state) {
     (void)state;
     refuses_fake("wrong_major", "fake-wrong-major", OPREG_E_ABI,
-                 "plugin fake-wrong-major is for ABI 2.x, this opreg 0.1.0 has 1.0");
+                 "plugin fake-wrong-major is for ABI 2.x, this opreg 0.1.0 has 1.1");
 }
 
 static void a_short_row_is_refused_by_its_size(void **state) {
@@ -190,7 +190,10 @@ static void the_right_table_is_taken(void **state) {
 
 REFUSED(a_short_table_is_refused, table.struct_size = 16, OPREG_E_ABI, "filled a table of 16 bytes")
 REFUSED(a_minor_that_was_not_offered_is_refused, table.abi_minor = 9, OPREG_E_ABI,
-        "ABI minor 9, but this opreg offered at most 0")
+        "ABI minor 9, but this opreg offered at most 1")
+static opreg_device_steps steps = {.struct_size = sizeof steps};
+REFUSED(a_table_with_some_steps_is_refused, table.steps = &steps, OPREG_E_LOAD,
+        "has some but not all")
 REFUSED(a_null_plugin_name_is_refused, table.name = NULL, OPREG_E_LOAD, "calls itself \"(null)\"")
 REFUSED(a_null_version_is_refused, table.version = NULL, OPREG_E_LOAD, "null version")
 REFUSED(a_null_probe_is_refused, table.probe = NULL, OPREG_E_LOAD, "null probe")
@@ -272,6 +275,7 @@ int main(void) {
         cmocka_unit_test(a_plugin_that_prints_is_warned_about),
         WITH_TABLE(the_right_table_is_taken),
         WITH_TABLE(a_short_table_is_refused),
+        WITH_TABLE(a_table_with_some_steps_is_refused),
         WITH_TABLE(a_minor_that_was_not_offered_is_refused),
         WITH_TABLE(a_null_plugin_name_is_refused),
         WITH_TABLE(a_null_version_is_refused),

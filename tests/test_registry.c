@@ -495,6 +495,21 @@ static void a_device_has_its_io_and_host(void **state) {
     assert_works(opreg_destroy(reg));
 }
 
+static void the_cpu_has_steps_and_a_plugin_without_them_is_named(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    opreg_device cuda = device_of(OPREG_CUDA, 0, ""), cpu = device_of(OPREG_CPU, 0, "");
+    const opreg_device_steps *steps = NULL;
+    const opreg_host *host;
+    (void)state;
+    assert_works(opreg_device_steps_get(reg, &cpu, &steps, &host));
+    assert_non_null(steps->norm);
+    assert_failed(opreg_device_steps_get(reg, &cuda, &steps, &host), OPREG_E_UNSUPPORTED, "cuda:0");
+    assert_works(opreg_add(reg, fake_entry));
+    assert_failed(opreg_device_steps_get(reg, &cuda, &steps, &host), OPREG_E_UNSUPPORTED,
+                  "no steps");
+    assert_works(opreg_destroy(reg));
+}
+
 /* What this program does when it is started again with raised rights: 0 when it behaved. */
 static int behave_elevated(void) {
     opreg_registry *reg = NULL;
@@ -578,6 +593,7 @@ int main(int argc, char **argv) {
         TEST(a_forked_child_can_use_and_end_its_copy),
         TEST(a_child_born_with_the_lock_held_is_told_so),
         TEST(a_device_has_its_io_and_host),
+        TEST(the_cpu_has_steps_and_a_plugin_without_them_is_named),
         TEST(a_process_with_raised_rights_reads_no_variable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@
 opreg_status opreg_cpu_entry(const opreg_host *host, opreg_plugin *out);
 
 extern const opreg_device_io cpu_io;
+extern const opreg_device_steps cpu_steps;
 
 /* The part of a workspace that starts at *used, which grows by bytes and stays 64-byte aligned.
  * Called with a null base it only counts. */

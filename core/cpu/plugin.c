@@ -136,6 +136,7 @@ static const opreg_plugin plugin = {
     .layouts = layouts,
     .io = &cpu_io,
     .probe = probe,
+    .steps = &cpu_steps,
 };
 
 opreg_status opreg_cpu_entry(const opreg_host *host, opreg_plugin *out) {

@@ -71,10 +71,13 @@ static const opreg_plugin plugin = {
 };
 
 opreg_status opreg_plugin_entry(const opreg_host *host, opreg_plugin *out) {
-    if (host->abi_major != OPREG_ABI_MAJOR || host->abi_minor_min > OPREG_ABI_MINOR ||
-        out->struct_size < sizeof plugin) {
+    size_t bytes = out->struct_size < sizeof plugin ? out->struct_size : sizeof plugin;
+    if (host->abi_major != OPREG_ABI_MAJOR || host->abi_minor_min > OPREG_ABI_MINOR) {
         return OPREG_E_ABI;
     }
-    *out = plugin;
+    memcpy(out, &plugin, bytes);
+    if (out->abi_minor > host->abi_minor_max) {
+        out->abi_minor = host->abi_minor_max; /* an older host, which knows a shorter table */
+    }
     return OPREG_OK;
 }

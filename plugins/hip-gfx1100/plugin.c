@@ -80,5 +80,8 @@ opreg_status opreg_plugin_entry(const opreg_host *host, opreg_plugin *out) {
         bytes = out->struct_size;
     }
     memcpy(out, &plugin, bytes);
+    if (out->abi_minor > host->abi_minor_max) {
+        out->abi_minor = host->abi_minor_max;
+    }
     return OPREG_OK;
 }

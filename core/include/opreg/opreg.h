@@ -35,7 +35,7 @@ extern "C" {
 /* ---- versions and statuses ------------------------------------------------------------------ */
 
 #define OPREG_ABI_MAJOR 1u /* a layout break: the other side refuses to load                      */
-#define OPREG_ABI_MINOR 0u /* appended fields only: both sides may differ                         */
+#define OPREG_ABI_MINOR 1u /* appended fields only: both sides may differ                         */
 #define OPREG_VERSION "0.1.0"
 
 /* Values are frozen; new ones are appended. */

@@ -151,7 +151,151 @@ typedef struct opreg_device_io {
                                  void *stream);
     opreg_status (*event_elapsed_us)(const opreg_host *host, const opreg_device *dev, void *from,
                                      void *to, double *us); /* waits for `to` */
+    /* ABI 1.1.  optional: if null, nobody can tell.  *yes: 1 while the stream is being captured. */
+    opreg_status (*capturing)(const opreg_host *host, const opreg_device *dev, void *stream, int *yes);
 } opreg_device_io;
+
+/* ---- steps: what a model does between operators (ABI 1.1) --------------------------------------- */
+
+/* Small work on f32 activations, so that they stay on the device from the token's id to the logits.
+ * One order of operations each, written once in "steps.h": the same bits on every device.
+ *
+ * Pointers are memory of the device, but for the argument struct and a table's view.  Rows are packed.
+ * Numbers of the host are checked: E_ARG.  Numbers on the device are not trusted: what is out of range
+ * reads nothing and writes nothing but zeros.  A struct never grows: a step that needs more is a new
+ * step.  Ordered on the stream; may be captured; no allocation, no wait. */
+
+/* y[r] = row ids[r] of the table, times scale; zeros where there is no such row. */
+typedef struct opreg_step_gather {
+    uint32_t struct_size;
+    float scale;
+    const opreg_weight_view *table; /* of the device; stored layout, one expert, a format of the core   */
+    const int32_t *ids;             /* [rows]                                                           */
+    float *y;                       /* [rows, table->k]                                                 */
+    int64_t rows;
+} opreg_step_gather;
+
+/* x[r] += delta[r], where delta is given; that is normed before where delta_weight is given.  Then
+ * y[r] = norm(x[index[r]]), where weight is given; index null: of row r.  norm(v) is v times the inverse
+ * of its root mean square, times the weight. */
+typedef struct opreg_step_norm {
+    uint32_t struct_size;
+    float epsilon;
+    int64_t rows, n;
+    float *x;                  /* [x_rows, n]                                                         */
+    int64_t x_rows;            /* rows where index is null                                            */
+    const float *delta;        /* [rows, n] or null; then index is null                               */
+    const float *delta_weight; /* [n] or null                                                         */
+    const float *weight;       /* [n] or null                                                         */
+    const int32_t *index;      /* [rows] or null                                                      */
+    float *y;                  /* [rows, n], may be x where index is null; null where weight is       */
+} opreg_step_norm;
+
+/* What is done to the heads of new tokens: q and k are normed head by head where a weight is given, and
+ * rotated by the angles of the token's position; then k and v go to the caches at the token's place. */
+typedef struct opreg_step_heads {
+    uint32_t struct_size;
+    uint32_t kv_dtype; /* F32 F16 BF16                                                               */
+    int64_t tokens;
+    int32_t q_heads, kv_heads, head_dim;
+    int32_t pairs;       /* rotated of a head: elements (i, i + pairs), or (2i, 2i + 1)              */
+    int32_t halves;      /* 1: the first                                                             */
+    int32_t positions_most; /* a token beyond is neither rotated nor stored                          */
+    float epsilon;
+    uint32_t reserved;
+    float *q, *k;         /* [tokens, heads, head_dim], in place                                     */
+    const float *v;
+    const float *q_weight, *k_weight; /* [head_dim] or null                                          */
+    const float *cosines, *sines;     /* [positions_most, pairs]                                     */
+    const int32_t *positions;         /* [tokens]                                                    */
+    const int64_t *places;            /* [tokens]: element of the caches where its first head goes;
+                                       * not stored where that does not fit                          */
+    void *k_cache, *v_cache;
+    int64_t cache_elements; /* of each                                                               */
+    int64_t head_stride;    /* elements from one head of a token to the next in a cache              */
+} opreg_step_heads;
+
+/* Softmax of each token's router logits, which are destroyed, and the top_k most probable experts, of
+ * equal ones the lower; weights are their probabilities over the sum of those taken, at least 2^-14. */
+typedef struct opreg_step_experts {
+    uint32_t struct_size, reserved;
+    int64_t tokens;
+    int32_t experts, top_k;
+    float *logits;  /* [tokens, experts]                                                             */
+    int32_t *ids;   /* [tokens, top_k]                                                               */
+    float *weights; /* [tokens, top_k]                                                               */
+} opreg_step_experts;
+
+/* y = glu(gate) * up, for pairs that one product cannot make; y may be gate or up. */
+typedef struct opreg_step_glu {
+    uint32_t struct_size, glu; /* opreg_glu, not NONE                                                */
+    float glu_alpha, glu_limit;
+    int64_t count;
+    const float *gate, *up;
+    float *y;
+} opreg_step_glu;
+
+/* x = cap * tanh(x / cap). */
+typedef struct opreg_step_cap {
+    uint32_t struct_size;
+    float cap; /* above 0 */
+    int64_t count;
+    float *x;
+} opreg_step_cap;
+
+/* ids[r] = index of the largest of row r, of equal ones the lowest; NaN is below everything. */
+typedef struct opreg_step_argmax {
+    uint32_t struct_size, reserved;
+    int64_t rows, n;
+    const float *x;
+    int32_t *ids;
+} opreg_step_argmax;
+
+/* What two results have in common.  Zeros to begin with. */
+typedef struct opreg_difference {
+    uint64_t checked, wrong; /* elements; wrong: other bits, where any NaN is any NaN                */
+    uint32_t output;         /* the first wrong element: whose                                       */
+    uint32_t got, want;      /* its bits                                                             */
+    uint32_t reserved;
+    int64_t row, column;
+    double largest;             /* absolute error; infinite where only one is a number               */
+    double error, energy, store; /* sums of squares: of got - want, of want, of half an ulp of the store */
+} opreg_difference;
+
+#define OPREG_DIFFERENCE_PARTS 64u
+
+/* Adds the difference of two results to parts, each part's share to it; the sum is the caller's. */
+typedef struct opreg_step_compare {
+    uint32_t struct_size;
+    uint32_t dtype;   /* F32 F16 BF16; 0: integers                                                   */
+    uint32_t element; /* bytes: 1, 2 or 4                                                            */
+    uint32_t output;  /* a number for the record                                                     */
+    int64_t rows, length, stride; /* elements                                                        */
+    const void *got, *want;
+    opreg_difference *parts; /* [OPREG_DIFFERENCE_PARTS]                                             */
+} opreg_step_compare;
+
+typedef struct opreg_device_steps {
+    uint32_t struct_size, reserved;
+    opreg_status (*gather)(const opreg_host *host, const opreg_device *dev,
+                           const opreg_step_gather *args, void *stream);
+    opreg_status (*norm)(const opreg_host *host, const opreg_device *dev,
+                         const opreg_step_norm *args, void *stream);
+    opreg_status (*heads)(const opreg_host *host, const opreg_device *dev,
+                          const opreg_step_heads *args, void *stream);
+    opreg_status (*experts)(const opreg_host *host, const opreg_device *dev,
+                            const opreg_step_experts *args, void *stream);
+    opreg_status (*glu)(const opreg_host *host, const opreg_device *dev,
+                        const opreg_step_glu *args, void *stream);
+    opreg_status (*cap)(const opreg_host *host, const opreg_device *dev,
+                        const opreg_step_cap *args, void *stream);
+    opreg_status (*argmax)(const opreg_host *host, const opreg_device *dev,
+                           const opreg_step_argmax *args, void *stream);
+    opreg_status (*compare)(const opreg_host *host, const opreg_device *dev,
+                            const opreg_step_compare *args, void *stream);
+} opreg_device_steps;
+
+/* ---- the plugin ------------------------------------------------------------------------------- */
 
 typedef struct opreg_plugin {
     uint32_t struct_size, abi_major, abi_minor;
@@ -169,18 +313,25 @@ typedef struct opreg_plugin {
      * library may be entered and probed in a forked child first, where a crash costs nothing. */
     opreg_status (*probe)(const opreg_host *host, opreg_device *rows, size_t cap, size_t *count);
     void (*shutdown)(const opreg_host *host); /* optional; once, after the last plan                   */
+    const opreg_device_steps *steps; /* ABI 1.1.  optional: if null, engines need steps of their own   */
 } opreg_plugin;
 
 /* Fills *out, whose struct_size says how much the host knows, up to the minor both sides share;
  * OPREG_E_ABI when there is none.  May be called again after shutdown. */
 OPREG_API opreg_status opreg_plugin_entry(const opreg_host *host, opreg_plugin *out);
 
-/* For tools: the io table and host of the plugin that owns a device.  Valid while the plugin is
- * loaded.  E_UNSUPPORTED when no loaded plugin has the device. */
+/* The io table and host of the plugin that owns a device, for tools and for engines that have no other
+ * way to its memory and streams.  Valid while the plugin is loaded.  E_UNSUPPORTED when no loaded plugin
+ * has the device. */
 OPREG_API opreg_status opreg_device_io_get(opreg_registry *reg, const opreg_device *dev,
                                            const opreg_device_io **io, const opreg_host **host);
 
-/* For tools: the view inside a weight. Valid until the weight is destroyed. */
+/* Its steps, called with the same host.  E_UNSUPPORTED also when the plugin has none. */
+OPREG_API opreg_status opreg_device_steps_get(opreg_registry *reg, const opreg_device *dev,
+                                              const opreg_device_steps **steps,
+                                              const opreg_host **host);
+
+/* The view inside a weight. Valid until the weight is destroyed. */
 OPREG_API const opreg_weight_view *opreg_weight_view_get(const opreg_weight *weight);
 
 #ifdef __cplusplus
