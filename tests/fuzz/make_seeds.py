@@ -124,9 +124,72 @@ def sidecar_seeds():
         b"\1\0\0\0" + book(8))
 
 
+def replay_seeds():
+    def call(op, problem, kernel, inputs):
+        lines = ["opreg-replay 1", f"op {op}", f"problem {problem}", f"kernel cpu/{kernel}",
+                 f"reference cpu/reference_{kernel.rsplit('_', 1)[1]}", "device cpu:0", "difference none"]
+        lines += [line for line, _ in inputs] + ["end\n"]
+        return "\n".join(lines).encode() + b"".join(data for _, data in inputs)
+
+    x = struct.pack("<64f", *(i / 16 - 2 for i in range(64)))
+    blocks = b"".join(struct.pack("<e", 0.25) + bytes(range(i, i + 32)) for i in range(4))
+    for kernel in ("reference_matmul", "rows16_avx2_matmul"):
+        yield kernel, call("matmul_bt_quant", "m=1 n=2 k=64 b=q8_0 x=f32 y=f32", kernel,
+                           [("buffer 1 256", x), ("weight 0 136 32 0 1 2 64 0 0x0p+0", blocks)])
+    yield "route", call("moe_route", "tokens=2 top_k=2 experts=4", "reference_route",
+                        [("buffer 1 16", struct.pack("<4i", 0, 3, -1, 2)),
+                                   ("buffer 2 16", struct.pack("<4f", 0.5, 0.25, 1, 2))])
+    yield "short", call("quantize_act", "m=1 k=64 q=q8_0 x=f32", "reference_quantize",
+                        [("buffer 1 256", x[:100])])
+
+
+def model(family, experts):
+    """A model of one layer, 32 wide, in q8_0."""
+    key = lambda name, value: text(f"{family}.{name}") + struct.pack("<II", U32, value)
+    array = lambda name, kind, rows: text(name) + struct.pack("<IIQ", ARRAY, kind, len(rows)) + b"".join(rows)
+    words = ["<unk>", "<s>", "</s>", "\u2581", "a", "b", "c", "d"]
+    keys = [text("general.architecture") + struct.pack("<I", STRING) + text(family),
+            key("block_count", 1), key("embedding_length", 32), key("attention.head_count", 2),
+            key("attention.head_count_kv", 1), key("attention.key_length", 64),
+            key("attention.value_length", 64), key("feed_forward_length", 32),
+            key("expert_feed_forward_length", 32), key("context_length", 64),
+            key("expert_count", experts), key("expert_used_count", min(experts, 2)),
+            text("tokenizer.ggml.model") + struct.pack("<I", STRING) + text("llama" if experts else "gpt2"),
+            text("tokenizer.ggml.pre") + struct.pack("<I", STRING) + text("smollm"),
+            array("tokenizer.ggml.tokens", STRING, [text(word) for word in words]),
+            array("tokenizer.ggml.scores", 6, [struct.pack("<f", -i) for i in range(8)]),
+            array("tokenizer.ggml.token_type", 5, [struct.pack("<i", 1 if i > 2 else 3) for i in range(8)]),
+            array("tokenizer.ggml.merges", STRING, [text("a b"), text("c d")])]
+    rows = [("token_embd.weight", (32, 8)), ("output_norm.weight", (32,)), ("blk.0.attn_norm.weight", (32,)),
+            ("blk.0.ffn_norm.weight", (32,)), ("blk.0.attn_q.weight", (32, 128)),
+            ("blk.0.attn_k.weight", (32, 64)), ("blk.0.attn_v.weight", (32, 64)),
+            ("blk.0.attn_output.weight", (128, 32))]
+    if experts:
+        rows += [("blk.0.ffn_gate_inp.weight", (32, experts))]
+    rows += [(f"blk.0.ffn_{part}{'_exps' if experts else ''}.weight", (32, 32, experts)[:3 if experts else 2])
+             for part in ("gate", "up", "down")]
+    infos, data = [], b""
+    for name, ne in rows:
+        count = 1
+        for size in ne:
+            count *= size
+        infos.append(tensor(name, ne, 0 if len(ne) == 1 else 8, len(data)))
+        data += (struct.pack("<f", 1.0) * count if len(ne) == 1 else
+                 b"".join(struct.pack("<e", 0.01) + random.randbytes(32) for _ in range(count // 32)))
+        data += bytes(-len(data) % 32)
+    return gguf(3, infos, keys) + data
+
+
+def model_seeds():
+    random.seed(11)
+    for family, experts in (("llama", 0), ("llama", 3), ("qwen3", 0), ("qwen3moe", 2)):
+        yield f"{family}-{experts}", model(family, experts)
+
+
 for target, seeds in (("gguf", gguf_seeds), ("manifest", manifest_seeds), ("flags", flags_seeds),
                       ("problem", problem_seeds), ("weight", weight_seeds), ("route", route_seeds),
-                      ("table", table_seeds), ("sidecar", sidecar_seeds)):
+                      ("table", table_seeds), ("sidecar", sidecar_seeds),
+                      ("replay", replay_seeds), ("model", model_seeds)):
     folder = CORPUS / target
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in seeds():
