@@ -6,17 +6,15 @@
 #include <string.h>
 
 #include "bench.h"
-#include "output.h"
-#include "truth.h"
 
-#define BATCH_US   2000.0 /* a batch lasts at least this                                          */
-#define ERROR_ROWS 256 /* rows of the weight behind the error                                   */
+#define BATCH_US     2000.0 /* a batch lasts at least this                                        */
+#define WARM_BATCHES 5
 
-/* A variant with a prepared copy of each weight. */
+/* A variant, with every copy of every weight prepared where it wants another layout. */
 typedef struct contestant {
     arm arm;
-    opreg_buf *layouts;
-    opreg_weight **prepared;
+    opreg_buf layouts;
+    opreg_weight **prepared; /* as bench_set's stored                                             */
     int64_t runs; /* a batch                                                                     */
     void *graph;  /* of a batch; null: plain calls                                               */
     void *warm_graph;
@@ -29,26 +27,28 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static opreg_status run_one(bench_set *s, const contestant *c, int64_t copy) {
-    opreg_buf bufs[OPREG_MATMUL_BUFS] = {{NULL, 0}};
+static opreg_status run_one(const bench_set *s, const contestant *c, int64_t turn) {
+    opreg_buf bufs[BENCH_BUFS];
     opreg_args args = {.struct_size = sizeof args};
-    const opreg_weight *weight = c->prepared ? c->prepared[copy] : s->weights[copy];
-    bufs[OPREG_MATMUL_Y] = s->y;
-    bufs[OPREG_MATMUL_X] = s->x;
+    bench_set_bufs(s, turn, bufs);
     args.bufs = bufs;
-    args.num_bufs = OPREG_MATMUL_BUFS;
-    args.weights = &weight;
-    args.num_weights = 1;
+    args.num_bufs = problem_op_find(s->what->op)->num_bufs;
+    if (s->num_weights > 0) {
+        int64_t copy = turn / s->weight_divisor % s->weight_copies;
+        args.weights = (const opreg_weight *const *)(c->prepared ? c->prepared : s->stored) +
+                       copy * s->num_weights;
+        args.num_weights = s->num_weights;
+    }
     args.workspace = c->arm.workspace;
     args.stream = s->where->stream;
     return opreg_plan_run(c->arm.plan, &args);
 }
 
-/* The next runs of a batch, each on the next copy; same: all on one, which is then warm. */
+/* The next runs of a batch, each a turn on; same: all the first, whose data is then warm. */
 static opreg_status run_batch(bench_set *s, contestant *c, int same) {
     opreg_status status = OPREG_OK;
     for (int64_t i = 0; i < c->runs && status == OPREG_OK; i++) {
-        status = run_one(s, c, same ? 0 : c->turn++ % s->copies);
+        status = run_one(s, c, same ? 0 : c->turn++ % s->turns);
     }
     return status;
 }
@@ -95,79 +95,42 @@ static opreg_status time_batch(bench_set *s, contestant *c, int same, double *us
 
 static opreg_status open_contestant(bench_set *s, const char *kernel, contestant *c) {
     const device *d = s->where;
-    opreg_status status = arm_open(d, OPREG_OP_MATMUL_BT_QUANT, &s->problem, kernel, NULL, &c->arm);
-    if (status != OPREG_OK || opreg_plan_layout(c->arm.plan) == OPREG_LAYOUT_STORED) {
+    int64_t count = s->weight_copies * s->num_weights;
+    uint64_t bytes, stride;
+    opreg_status status = arm_open(d, s->what->op, &s->what->problem, kernel, NULL, &c->arm);
+    if (status != OPREG_OK || count == 0 || opreg_plan_layout(c->arm.plan) == OPREG_LAYOUT_STORED) {
         return status;
     }
-    c->layouts = calloc((size_t)s->copies, sizeof *c->layouts);
-    c->prepared = calloc((size_t)s->copies, sizeof *c->prepared);
-    for (int64_t i = 0; c->layouts && c->prepared && i < s->copies; i++) {
-        c->layouts[i] = device_alloc(d, opreg_plan_layout_bytes(c->arm.plan));
-        if (!c->layouts[i].ptr) {
-            return OPREG_E_NOMEM;
-        }
-        status = opreg_weight_prepare(c->arm.plan, s->weights[i], c->layouts[i], d->stream,
-                                      &c->prepared[i]);
-        if (status != OPREG_OK) {
-            return status;
-        }
+    bytes = opreg_plan_layout_bytes(c->arm.plan);
+    stride = (bytes + 255) / 256 * 256;
+    c->prepared = calloc((size_t)count, sizeof *c->prepared);
+    c->layouts = device_alloc(d, stride * (uint64_t)count);
+    if (!c->prepared || !c->layouts.ptr) {
+        return OPREG_E_NOMEM;
     }
-    return c->layouts && c->prepared ? d->io->stream_sync(d->host, &d->row, d->stream)
-                                     : OPREG_E_NOMEM;
+    for (int64_t i = 0; status == OPREG_OK && i < count; i++) {
+        opreg_buf to = {(uint8_t *)c->layouts.ptr + (uint64_t)i * stride, bytes};
+        status = opreg_weight_prepare(c->arm.plan, s->stored[i], to, d->stream, &c->prepared[i]);
+    }
+    return status == OPREG_OK ? d->io->stream_sync(d->host, &d->row, d->stream) : status;
 }
 
-static void close_contestant(bench_set *s, contestant *c) {
+static void close_contestant(const bench_set *s, contestant *c) {
     if (c->graph) {
         s->where->io->graph_destroy(s->where->host, &s->where->row, c->graph);
     }
     if (c->warm_graph) {
         s->where->io->graph_destroy(s->where->host, &s->where->row, c->warm_graph);
     }
-    for (int64_t i = 0; c->prepared && i < s->copies; i++) {
+    for (int64_t i = 0; c->prepared && i < s->weight_copies * s->num_weights; i++) {
         opreg_weight_destroy(c->prepared[i]);
     }
-    for (int64_t i = 0; c->layouts && i < s->copies; i++) {
-        device_free(s->where, &c->layouts[i]);
-    }
+    device_free(s->where, &c->layouts);
     free(c->prepared);
-    free(c->layouts);
     free(c->us);
     if (c->arm.plan) {
         arm_close(&c->arm);
     }
-}
-
-/* NMSE of one run over the first rows of the weight. */
-static double error_of(bench_set *s, const contestant *c) {
-    static opreg_side plain = {.tensor_scale = 1.0f};
-    const opreg_matmul_bt_quant *p = &s->problem;
-    truth_entry entries[64];
-    truth_input in = {.format = p->b_dtype, .data = s->blocks, .sides = &plain, .k = p->k};
-    int64_t m = p->m < 64 ? p->m : 64;
-    double nmse = (double)NAN;
-    float *y = malloc((size_t)s->y.bytes), *part = NULL;
-    truth t = {0};
-    in.n = p->n < ERROR_ROWS ? p->n : ERROR_ROWS;
-    in.row_bytes = in.expert_stride = s->weight_bytes / (uint64_t)p->n;
-    in.x = s->x_host;
-    in.x_rows = in.y_rows = in.num_entries = m;
-    in.entries = entries;
-    in.threads = 1;
-    for (int64_t i = 0; i < m; i++) {
-        entries[i] = (truth_entry){0, i, i};
-    }
-    part = malloc((size_t)(m * in.n) * sizeof *part);
-    if (y && part && run_one(s, c, 0) == OPREG_OK &&
-        device_download(s->where, y, s->y, s->y.bytes) && truth_make(&in, &t)) {
-        for (int64_t i = 0; i < m; i++) {
-            memcpy(part + i * in.n, y + i * p->n, (size_t)in.n * sizeof *part);
-        }
-        nmse = truth_compare(&t, part, m, OPREG_LEVEL_CANONICAL).nmse;
-        truth_free(&t);
-    }
-    free(part);
-    free(y);
-    return nmse;
 }
 
 static opreg_status capture_batch(bench_set *s, contestant *c, int same, void **graph) {
@@ -207,22 +170,30 @@ static opreg_status prepare_batches(bench_set *s, contestant *c, const opreg_can
     return c->us ? status : OPREG_E_NOMEM;
 }
 
-static void finish_row(bench_set *s, contestant *c, bench_row *row, int batches, double bandwidth) {
-    double warm = (double)NAN;
-    qsort(c->us, (size_t)batches, sizeof *c->us, by_value);
-    row->us = c->us[batches / 2];
-    row->spread = (c->us[batches * 9 / 10] - c->us[batches / 10]) / 2;
-    if (time_batch(s, c, 1, &warm) == OPREG_OK && time_batch(s, c, 1, &warm) == OPREG_OK) {
-        row->warm_us = warm / (double)c->runs;
-    }
-    row->gbps = 1e-3 * (double)s->moved_bytes / row->us;
-    row->floor_us = bandwidth > 0 ? 1e6 * (double)s->moved_bytes / bandwidth : 0;
-    row->nmse = error_of(s, c);
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return values[count / 2];
 }
 
-void bench_measure(bench_set *s, bench_row *rows, size_t count, int batches, double bandwidth) {
+static void finish_row(bench_set *s, contestant *c, bench_row *row, int batches) {
+    double warm[WARM_BATCHES];
+    int done = 0;
+    row->us = median(c->us, batches);
+    row->spread = (c->us[batches * 9 / 10] - c->us[batches / 10]) / 2;
+    row->warm_us = (double)NAN;
+    if (time_batch(s, c, 1, &warm[0]) == OPREG_OK) {
+        while (done < WARM_BATCHES && time_batch(s, c, 1, &warm[done]) == OPREG_OK) {
+            done++;
+        }
+    }
+    if (done == WARM_BATCHES) {
+        row->warm_us = median(warm, done) / (double)c->runs;
+    }
+    row->nmse = run_one(s, c, 0) == OPREG_OK ? bench_error(s) : (double)NAN;
+}
+
+void bench_measure(bench_set *s, bench_row *rows, size_t count, int batches) {
     contestant *all = calloc(count ? count : 1, sizeof *all);
-    double baseline = 0;
     for (size_t i = 0; i < count; i++) {
         opreg_status status = all ? open_contestant(s, rows[i].kernel, &all[i]) : OPREG_E_NOMEM;
         if (status == OPREG_OK) {
@@ -246,17 +217,9 @@ void bench_measure(bench_set *s, bench_row *rows, size_t count, int batches, dou
     }
     for (size_t i = 0; all && i < count; i++) {
         if (!rows[i].failed[0]) {
-            finish_row(s, &all[i], &rows[i], batches, bandwidth);
+            finish_row(s, &all[i], &rows[i], batches);
         }
-        if (!rows[i].failed[0] && (rows[i].candidate->kernel_flags & OPREG_KF_BASELINE) != 0) {
-            baseline = rows[i].us;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        rows[i].ratio = baseline > 0 && rows[i].us > 0 ? baseline / rows[i].us : 0;
-        if (all) {
-            close_contestant(s, &all[i]);
-        }
+        close_contestant(s, &all[i]);
     }
     free(all);
 }

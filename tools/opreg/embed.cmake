@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-# cmake -DOUT=FILE.c -DFOLDER=DIR -DFILES=a;b -P embed.cmake: the files as arrays of one C source.
-set(text "/* SPDX-License-Identifier: MIT\n * Written by embed.cmake: the files of plugins/example. */\n")
-string(APPEND text "#include \"new_plugin.h\"\n\n")
+# cmake -DOUT=FILE.c -DNAME=N -DHEADER=H "-DFILES=PATH;..." -P embed.cmake: the files as arrays of one
+# C source, listed as `const N_file N_files[]`, which H declares.
+set(text "/* Written by embed.cmake. */\n#include \"${HEADER}\"\n\n")
 set(rows "")
 set(index 0)
-foreach(file IN LISTS FILES)
-  file(READ ${FOLDER}/${file} hex HEX)
+foreach(path IN LISTS FILES)
+  get_filename_component(file ${path} NAME)
+  file(READ ${path} hex HEX)
   string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
   string(APPEND text "static const unsigned char file_${index}[] = {\n${hex}0};\n\n")
   string(APPEND rows "    {\"${file}\", (const char *)file_${index}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-string(APPEND text "const example_file example_files[] = {\n${rows}};\n")
-string(APPEND text "const size_t example_file_count = ${index};\n")
+string(APPEND text "const ${NAME}_file ${NAME}_files[] = {\n${rows}};\n")
+string(APPEND text "const size_t ${NAME}_file_count = ${index};\n")
 file(WRITE ${OUT} "${text}")

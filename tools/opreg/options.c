@@ -88,6 +88,7 @@ static int read_value(const command *self, const option *o, const char *text) {
         *(int *)o->value = 1;
         return -1;
     case OPTION_TEXT:
+    case OPTION_FILE:
         *(const char **)o->value = text;
         return -1;
     case OPTION_LIST:

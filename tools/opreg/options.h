@@ -12,6 +12,7 @@ enum { EXIT_HELD = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2 };
 typedef enum option_kind {
     OPTION_SWITCH, /* value is int *, set to 1                                                    */
     OPTION_TEXT,   /* value is const char **                                                      */
+    OPTION_FILE,   /* the same: the name of a file                                                */
     OPTION_INTEGER, /* value is int64_t *, 0 and up */
     OPTION_LIST /* value is option_list *: may be given several times                          */
 } option_kind;
