@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * plugin.c - the plugin cuda-sm90: its table, made from kernels.inc, and its entry. */
+#include "gpu_steps.h"
 #include "kernels.h"
 #include "program.h"
 
@@ -78,6 +79,7 @@ static const opreg_plugin plugin = {
     .io = &gpu_io,
     .probe = probe,
     .shutdown = shutdown_plugin,
+    .steps = &gpu_steps,
 };
 
 opreg_status opreg_plugin_entry(const opreg_host *host, opreg_plugin *out) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * program.c - the embedded cubins and the kernels in them. */
+#include "gpu_steps.h"
 #include "rows32_host.h"
+#include "steps_args.h"
 
 /* images.S puts each cubin between two symbols. */
 #define IMAGE_SYMBOLS(name) extern const unsigned char sm90_##name[], sm90_##name##_end[];
@@ -12,6 +14,7 @@ IMAGE_SYMBOLS(rows32_k)
 IMAGE_SYMBOLS(rows32_iq)
 IMAGE_SYMBOLS(split_attention)
 IMAGE_SYMBOLS(mix_glu)
+IMAGE_SYMBOLS(steps)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -23,6 +26,7 @@ static const gpu_image images[] = {
     {"rows32_iq", sm90_rows32_iq, 0},
     {"split_attention", sm90_split_attention, 0},
     {"mix_glu", sm90_mix_glu, 0},
+    {"steps", sm90_steps, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
@@ -43,8 +47,11 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "rows32_list.inc"
 #include "split_list.inc"
     {"mix_glu", SM90_IMAGE_MIX, 64u * 1024u},
+    STEPS_SYMBOLS(SM90_IMAGE_STEPS)
 };
 #undef OPREG_FORMAT
+
+const uint32_t gpu_first_step = SM90_FIRST_STEP;
 
 const gpu_program sm90_program = {
     .arch = "sm_90",

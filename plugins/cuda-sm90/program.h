@@ -31,7 +31,16 @@ enum sm90_symbol_mix {
 #undef SPLIT_PART
 #undef SPLIT_MERGE
 
-enum sm90_image { SM90_IMAGE_32 = BASELINE_IMAGES, SM90_IMAGE_K, SM90_IMAGE_IQ, SM90_IMAGE_SPLIT, SM90_IMAGE_MIX };
+enum { SM90_FIRST_STEP = SM90_FIRST_MIX + 1 };
+
+enum sm90_image {
+    SM90_IMAGE_32 = BASELINE_IMAGES,
+    SM90_IMAGE_K,
+    SM90_IMAGE_IQ,
+    SM90_IMAGE_SPLIT,
+    SM90_IMAGE_MIX,
+    SM90_IMAGE_STEPS
+};
 
 extern const gpu_program sm90_program;
 

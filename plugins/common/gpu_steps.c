@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ * gpu_steps.c - host side of the steps between operators: checks, then one launch each. */
+#include "gpu_steps.h"
+
+#include "steps_args.h"
+#include "steps_check.h"
+
+#include <stddef.h>
+
+#define MOST_ROWS 0x7fffffff /* of a grid's first dimension                                        */
+
+static opreg_status refuse(const opreg_host *host, const char *what) {
+    host->error(host->ctx, "%s", what);
+    return OPREG_E_ARG;
+}
+
+/* Launches a step's kernel over rows, and groups of a row in the second dimension. */
+static opreg_status launch(const opreg_host *host, const opreg_device *dev, const char *wrong,
+                           enum step_kernel kernel, int64_t rows, int64_t groups, uint32_t threads,
+                           const void *parameters, void *stream) {
+    const gpu_device *device = gpu_device_find(dev->ordinal);
+    gpu_launch grid = {.symbol = gpu_first_step + kernel,
+                       .grid_x = (uint32_t)rows,
+                       .grid_y = (uint32_t)groups,
+                       .grid_z = 1,
+                       .block = threads};
+    if (wrong == NULL && (rows > MOST_ROWS || groups > 65535)) {
+        wrong = "the step has more rows, or a longer row, than one launch";
+    }
+    if (wrong == NULL && device == NULL) {
+        wrong = "the device is not open in this plugin";
+    }
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    return rows == 0 || groups == 0 ? OPREG_OK : gpu_run(host, device, &grid, parameters, stream);
+}
+
+static int64_t blocks_of(int64_t values, int64_t each) { return (values + each - 1) / each; }
+
+static opreg_status gather(const opreg_host *host, const opreg_device *dev,
+                           const opreg_step_gather *a, void *stream) {
+    const char *wrong = step_gather_wrong(a);
+    const opreg_weight_view *table = a->table;
+    step_gather_args args;
+    if (wrong == NULL && gpu_format_find(table->format) == NULL) {
+        wrong = "gather: the table has a format of a plugin";
+    }
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    args = (step_gather_args){.data = table->data,
+                              .side = table->side,
+                              .ids = a->ids,
+                              .y = a->y,
+                              .n = table->n,
+                              .k = table->k,
+                              .row_bytes = table->row_bytes,
+                              .format = table->format,
+                              .scale = a->scale};
+    return launch(host, dev, NULL, STEP_GATHER, a->rows, blocks_of(table->k, STEPS_THREADS),
+                  STEPS_THREADS, &args, stream);
+}
+
+static opreg_status norm(const opreg_host *host, const opreg_device *dev, const opreg_step_norm *a,
+                         void *stream) {
+    return launch(host, dev, step_norm_wrong(a), STEP_NORM, a->rows, 1, STEPS_THREADS, a, stream);
+}
+
+static opreg_status heads(const opreg_host *host, const opreg_device *dev,
+                          const opreg_step_heads *a, void *stream) {
+    return launch(host, dev, step_heads_wrong(a), STEP_HEADS, a->tokens,
+                  blocks_of((int64_t)a->q_heads + a->kv_heads, STEPS_HEADS_THREADS / 32),
+                  STEPS_HEADS_THREADS, a, stream);
+}
+
+static opreg_status experts(const opreg_host *host, const opreg_device *dev,
+                            const opreg_step_experts *a, void *stream) {
+    return launch(host, dev, step_experts_wrong(a), STEP_EXPERTS,
+                  blocks_of(a->tokens, STEPS_THREADS / 32), 1, STEPS_THREADS, a, stream);
+}
+
+static opreg_status glu(const opreg_host *host, const opreg_device *dev, const opreg_step_glu *a,
+                        void *stream) {
+    return launch(host, dev, step_glu_wrong(a), STEP_GLU, blocks_of(a->count, STEPS_THREADS), 1,
+                  STEPS_THREADS, a, stream);
+}
+
+static opreg_status cap(const opreg_host *host, const opreg_device *dev, const opreg_step_cap *a,
+                        void *stream) {
+    return launch(host, dev, step_cap_wrong(a), STEP_CAP, blocks_of(a->count, STEPS_THREADS), 1,
+                  STEPS_THREADS, a, stream);
+}
+
+static opreg_status argmax(const opreg_host *host, const opreg_device *dev,
+                           const opreg_step_argmax *a, void *stream) {
+    return launch(host, dev, step_argmax_wrong(a), STEP_ARGMAX, a->rows, 1, STEPS_ARGMAX_THREADS,
+                  a, stream);
+}
+
+static opreg_status compare(const opreg_host *host, const opreg_device *dev,
+                            const opreg_step_compare *a, void *stream) {
+    int64_t parts = a->rows > 0 && a->length > 0 ? OPREG_DIFFERENCE_PARTS : 0;
+    return launch(host, dev, step_compare_wrong(a), STEP_COMPARE, parts, 1, STEPS_THREADS, a,
+                  stream);
+}
+
+const opreg_device_steps gpu_steps = {.struct_size = sizeof(opreg_device_steps),
+                                      .gather = gather,
+                                      .norm = norm,
+                                      .heads = heads,
+                                      .experts = experts,
+                                      .glu = glu,
+                                      .cap = cap,
+                                      .argmax = argmax,
+                                      .compare = compare};
