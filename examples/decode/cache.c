@@ -5,12 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint16_t *layer_array(uint64_t bytes) {
-    return aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
-}
-
-int cache_open(cache *c, int32_t layers, int32_t kv_heads, int32_t head_dim, int32_t page_size,
-               int32_t num_pages, int32_t num_sequences, reason *why) {
+int cache_open(cache *c, machine *on, int32_t layers, int32_t kv_heads, int32_t head_dim,
+               int32_t page_size, int32_t num_pages, int32_t num_sequences, reason *why) {
     int whole = 1;
     memset(c, 0, sizeof *c);
     c->page_size = page_size;
@@ -27,8 +23,8 @@ int cache_open(cache *c, int32_t layers, int32_t kv_heads, int32_t head_dim, int
     c->sequences = calloc((size_t)num_sequences, sizeof *c->sequences);
     whole = c->keys && c->values && c->free_pages && c->sequences;
     for (int32_t i = 0; whole && i < layers; i++) {
-        c->keys[i] = layer_array(c->layer_bytes);
-        c->values[i] = layer_array(c->layer_bytes);
+        c->keys[i] = machine_alloc(on, c->layer_bytes, why);
+        c->values[i] = machine_alloc(on, c->layer_bytes, why);
         whole = c->keys[i] && c->values[i];
     }
     for (int32_t i = 0; whole && i < num_sequences; i++) {
@@ -48,10 +44,6 @@ int cache_open(cache *c, int32_t layers, int32_t kv_heads, int32_t head_dim, int
 }
 
 void cache_close(cache *c) {
-    for (int32_t i = 0; c->keys && c->values && i < c->layers; i++) {
-        free(c->keys[i]);
-        free(c->values[i]);
-    }
     for (int32_t i = 0; c->sequences && i < c->num_sequences; i++) {
         free(c->sequences[i].pages);
     }

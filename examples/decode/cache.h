@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "reason.h"
+#include "machine.h"
 
 /* Pages of one sequence, in order of position. */
 typedef struct cache_sequence {
@@ -18,16 +18,16 @@ typedef struct cache_sequence {
 typedef struct cache {
     int32_t layers, num_pages, page_size, kv_heads, head_dim, num_sequences;
     uint64_t layer_bytes;
-    uint16_t **keys, **values; /* [layers] */
+    void **keys, **values;     /* [layers], memory of the device */
     int32_t *free_pages;       /* a stack */
     int32_t num_free;
     cache_sequence *sequences;
 } cache;
 
 /* 0 with the reason when there is no memory.  Of zeros, cache_close is fine. */
-int cache_open(cache *c, int32_t layers, int32_t kv_heads, int32_t head_dim, int32_t page_size,
+int cache_open(cache *c, machine *on, int32_t layers, int32_t kv_heads, int32_t head_dim, int32_t page_size,
                int32_t num_pages, int32_t num_sequences, reason *why);
-void cache_close(cache *c);
+void cache_close(cache *c); /* but for the memory of the device */
 
 /* Makes room for count positions more.  0 when no page is free: nothing has changed then. */
 int cache_grow(cache *c, int32_t sequence, int32_t count, reason *why);

@@ -7,21 +7,30 @@
 #include <string.h>
 
 #include "parts.h"
-#include "rows.h"
 
-/* A vector of the file as f32; stays null for an absent tensor. */
+/* A vector of the file as f32 on the device: row 0 of a table with one row. */
 static int open_vector(engine *e, const gguf_tensor *tensor, float **out, reason *why) {
+    static const int32_t zero = 0;
+    opreg_step_gather step = {.struct_size = sizeof step, .scale = 1.0f, .rows = 1};
+    const void *placed, *first = &zero;
+    opreg_weight *weight;
+    int made;
     if (!tensor) {
         return 1;
     }
-    *out = malloc((size_t)tensor->ne[0] * sizeof(float));
-    if (!*out) {
-        return refuse(why, "no memory for '%s'", tensor->name);
+    *out = machine_alloc(&e->on, (uint64_t)tensor->ne[0] * sizeof(float), why);
+    weight = *out ? tensor_open(&e->on, e->m->file, tensor, &placed, why) : NULL;
+    first = weight ? machine_place(&e->on, first, sizeof zero, why) : NULL;
+    step.table = weight ? opreg_weight_view_get(weight) : NULL;
+    step.ids = first;
+    step.y = *out;
+    made = first && MACHINE_STEP(&e->on, gather, &step, why) && machine_wait(&e->on, why);
+    opreg_weight_destroy(weight);
+    if (made) {
+        machine_unplace(&e->on, first);
+        machine_unplace(&e->on, placed);
     }
-    if (!row_decode(tensor->type, gguf_data(e->m->file, tensor), tensor->ne[0], *out)) {
-        return refuse(why, "tensor '%s' has a type that vectors do not have", tensor->name);
-    }
-    return 1;
+    return made;
 }
 
 static int open_layer(engine *e, int32_t index, reason *why) {
@@ -66,38 +75,56 @@ static int open_layer(engine *e, int32_t index, reason *why) {
 static int open_rotary(engine *e, float base, float scale, const float *factors, rotary *out,
                        reason *why) {
     int64_t positions = e->options.positions;
+    uint64_t bytes;
+    float *cosines, *sines;
+    int made;
     out->pairs = e->m->rotary_dims / 2;
-    out->cosines = malloc((size_t)(positions * out->pairs) * sizeof(float));
-    out->sines = malloc((size_t)(positions * out->pairs) * sizeof(float));
-    if (!out->cosines || !out->sines) {
-        return refuse(why, "no memory for %d positions", (int)positions);
+    bytes = (uint64_t)(positions * out->pairs) * sizeof(float);
+    cosines = malloc(bytes);
+    sines = malloc(bytes);
+    out->cosines = machine_alloc(&e->on, bytes, why);
+    out->sines = machine_alloc(&e->on, bytes, why);
+    made = out->cosines && out->sines;
+    if (made && (!cosines || !sines)) {
+        made = refuse(why, "no memory for %d positions", (int)positions);
     }
-    for (int32_t i = 0; i < out->pairs; i++) {
+    for (int32_t i = 0; made && i < out->pairs; i++) {
         double step = scale * pow(base, -2.0 * i / e->m->rotary_dims);
         if (factors) {
             step /= factors[i];
         }
         for (int64_t position = 0; position < positions; position++) {
             double angle = (double)position * step;
-            out->cosines[position * out->pairs + i] = (float)cos(angle);
-            out->sines[position * out->pairs + i] = (float)sin(angle);
+            cosines[position * out->pairs + i] = (float)cos(angle);
+            sines[position * out->pairs + i] = (float)sin(angle);
         }
     }
-    return 1;
+    made = made && machine_upload(&e->on, out->cosines, cosines, bytes, why) &&
+           machine_upload(&e->on, out->sines, sines, bytes, why);
+    free(cosines);
+    free(sines);
+    return made;
 }
 
 static int open_rotaries(engine *e, reason *why) {
-    float *factors = NULL;
-    int opened = open_vector(e, e->m->rotary_factors, &factors, why) &&
-                 open_rotary(e, e->m->rotary_base, e->m->rotary_scale, factors, &e->global, why) &&
-                 (e->m->window == 0 ||
-                  open_rotary(e, e->m->local_base, 1.0f, NULL, &e->local, why));
+    const gguf_tensor *tensor = e->m->rotary_factors;
+    float *factors = tensor ? malloc(tensor->bytes) : NULL;
+    int opened;
+    if (tensor && (!factors || tensor->type != 0)) {
+        free(factors);
+        return refuse(why, "'%s' is not f32, or there is no memory for it", tensor->name);
+    }
+    if (tensor) {
+        memcpy(factors, gguf_data(e->m->file, tensor), tensor->bytes);
+    }
+    opened = open_rotary(e, e->m->rotary_base, e->m->rotary_scale, factors, &e->global, why) &&
+             (e->m->window == 0 || open_rotary(e, e->m->local_base, 1.0f, NULL, &e->local, why));
     free(factors);
     return opened;
 }
 
-static float *floats(int64_t count) {
-    return aligned_alloc(256, (size_t)((count * (int64_t)sizeof(float) + 255) / 256 * 256));
+static float *floats(engine *e, int64_t count, reason *why) {
+    return machine_alloc(&e->on, (uint64_t)count * sizeof(float), why);
 }
 
 static int open_experts(engine *e, reason *why) {
@@ -114,34 +141,42 @@ static int open_experts(engine *e, reason *why) {
     e->moe.glu = m->glu;
     e->moe.count = m->experts;
     e->moe.top_k = m->experts_used;
-    e->moe.ids = malloc((size_t)pairs * sizeof(int32_t));
-    e->moe.weights = floats(pairs);
+    e->moe.ids = machine_alloc(&e->on, (uint64_t)pairs * sizeof(int32_t), why);
+    e->moe.weights = floats(e, pairs, why);
     e->moe.route_bytes = layout.bytes;
-    e->moe.route = aligned_alloc(256, (size_t)((layout.bytes + 255) / 256 * 256));
-    e->moe.inner = floats(pairs * m->inter);
-    e->moe.rows = floats(pairs * m->hidden);
-    e->router = floats((int64_t)e->options.batch * m->experts);
-    if (!e->moe.ids || !e->moe.weights || !e->moe.route || !e->moe.inner || !e->moe.rows ||
-        !e->router) {
-        return refuse(why, "no memory for %d tokens with experts", (int)e->options.batch);
-    }
-    return 1;
+    e->moe.route = machine_alloc(&e->on, layout.bytes, why);
+    e->moe.inner = floats(e, pairs * m->inter, why);
+    e->moe.rows = floats(e, pairs * m->hidden, why);
+    e->router = floats(e, (int64_t)e->options.batch * m->experts, why);
+    return e->moe.ids && e->moe.weights && e->moe.route && e->moe.inner && e->moe.rows && e->router;
+}
+
+/* The arrays, one behind the other from base; the table last, of which a pass uses the beginning. */
+static placement_arrays arrays_at(const engine *e, void *base) {
+    int64_t batch = e->options.batch;
+    placement_arrays at = {.places = base};
+    at.ids = (int32_t *)(at.places + batch);
+    at.positions = at.ids + batch;
+    at.logit_tokens = at.positions + batch;
+    at.lengths = at.logit_tokens + batch;
+    at.starts = at.lengths + batch;
+    at.table = at.starts + batch + 1;
+    return at;
 }
 
 static int open_placement(engine *e, reason *why) {
-    size_t batch = (size_t)e->options.batch;
-    placement *place = &e->place;
-    place->ids = calloc(batch, sizeof(int32_t));
-    place->positions = calloc(batch, sizeof(int32_t));
-    place->sequences = calloc(batch, sizeof(int32_t));
-    place->logit_tokens = calloc(batch, sizeof(int32_t));
-    place->table = calloc(batch * (size_t)e->kv.num_pages, sizeof(int32_t));
-    place->lengths = calloc(batch, sizeof(int32_t));
-    place->starts = calloc(batch + 1, sizeof(int32_t));
-    if (!place->ids || !place->positions || !place->sequences || !place->logit_tokens ||
-        !place->table || !place->lengths || !place->starts) {
+    uint64_t batch = (uint64_t)e->options.batch;
+    uint64_t bytes = batch * 8 + (batch * 5 + 1 + batch * (uint64_t)e->kv.num_pages) * 4;
+    e->place.host = calloc(1, bytes);
+    e->place.device = machine_alloc(&e->on, bytes, why);
+    if (!e->place.host) {
         return refuse(why, "no memory for %d tokens", (int)e->options.batch);
     }
+    if (!e->place.device) {
+        return 0;
+    }
+    e->place.at = arrays_at(e, e->place.host);
+    e->place.seen = arrays_at(e, e->place.device);
     return 1;
 }
 
@@ -151,24 +186,27 @@ static int open_memory(engine *e, reason *why) {
     int64_t kv = (int64_t)m->kv_heads * m->head_dim, widest = m->hidden;
     widest = heads > widest ? heads : widest;
     widest = m->inter > widest ? m->inter : widest;
-    e->x = floats(batch * m->hidden);
-    e->normed = floats(batch * m->hidden);
-    e->delta = floats(batch * m->hidden);
-    e->q = floats(batch * heads);
-    e->attended = floats(batch * heads);
-    e->k = floats(batch * kv);
-    e->v = floats(batch * kv);
-    e->inner = floats(batch * m->inter);
-    e->spare = floats(batch * m->inter);
-    if (!e->x || !e->normed || !e->delta || !e->q || !e->attended || !e->k || !e->v || !e->inner ||
-        !e->spare) {
+    e->x = floats(e, batch * m->hidden, why);
+    e->normed = floats(e, batch * m->hidden, why);
+    e->delta = floats(e, batch * m->hidden, why);
+    e->q = floats(e, batch * heads, why);
+    e->attended = floats(e, batch * heads, why);
+    e->k = floats(e, batch * kv, why);
+    e->v = floats(e, batch * kv, why);
+    e->inner = floats(e, batch * m->inter, why);
+    e->spare = floats(e, batch * m->inter, why);
+    e->choices = machine_alloc(&e->on, (uint64_t)batch * sizeof(int32_t), why);
+    e->host_choices = malloc((size_t)batch * sizeof(int32_t));
+    if (!e->host_choices) {
         return refuse(why, "no memory for %d tokens", (int)batch);
     }
-    return input_open(&e->in, batch, widest, why) && open_experts(e, why) &&
-           open_placement(e, why);
+    return e->x && e->normed && e->delta && e->q && e->attended && e->k && e->v && e->inner &&
+           e->spare && e->choices && input_open(&e->in, &e->on, batch, widest, why) &&
+           open_experts(e, why) && open_placement(e, why);
 }
 
 static int open_weights(engine *e, reason *why) {
+    const void *placed;
     e->layers = calloc((size_t)e->m->layers, sizeof *e->layers);
     if (!e->layers) {
         return refuse(why, "no memory for %d layers", (int)e->m->layers);
@@ -178,7 +216,8 @@ static int open_weights(engine *e, reason *why) {
             return 0;
         }
     }
-    return open_vector(e, e->m->output_norm, &e->output_norm, why) &&
+    e->embedding = tensor_open(&e->on, e->m->file, e->m->embedding, &placed, why);
+    return e->embedding && open_vector(e, e->m->output_norm, &e->output_norm, why) &&
            matrix_open(&e->p, e->m->file, e->m->output, &e->output, why);
 }
 
@@ -191,18 +230,19 @@ engine *engine_open(const model *m, opreg_registry *registry, const engine_optio
     }
     e->m = m;
     e->options = *options;
-    e->p.registry = registry;
+    e->p.on = &e->on;
     e->p.level = options->level;
     if (options->sequences < 1 || options->positions < 1 || options->batch < 1) {
         refuse(why, "sequences, positions and batch must be at least 1");
-    } else if (opreg_devices(registry, &e->p.device, sizeof e->p.device, 1) < 1 ||
-               e->p.device.kind != OPREG_CPU) {
-        refuse(why, "the registry's first device is not the CPU");
-    } else if (cache_open(&e->kv, m->layers, m->kv_heads, m->head_dim, ENGINE_PAGE,
-                          (options->positions + ENGINE_PAGE - 1) / ENGINE_PAGE,
-                          options->sequences, why) &&
-               open_weights(e, why) && open_rotaries(e, why) && open_memory(e, why)) {
-        return e;
+    } else if (machine_open(&e->on, registry, options->device, why)) {
+        e->p.flags = e->on.io->capture_begin && !options->no_graphs ? OPREG_PF_GRAPH_SAFE : 0;
+        if (cache_open(&e->kv, &e->on, m->layers, m->kv_heads, m->head_dim, ENGINE_PAGE,
+                       (options->positions + ENGINE_PAGE - 1) / ENGINE_PAGE, options->sequences,
+                       why) &&
+            open_weights(e, why) && open_rotaries(e, why) && open_memory(e, why) &&
+            machine_wait(&e->on, why)) {
+            return e;
+        }
     }
     engine_close(e);
     return NULL;
@@ -211,14 +251,8 @@ engine *engine_open(const model *m, opreg_registry *registry, const engine_optio
 static void close_layer(layer_weights *layer) {
     matrix *matrices[] = {&layer->q,  &layer->k,    &layer->v,   &layer->out,
                           &layer->up, &layer->gate, &layer->down, &layer->router};
-    float *vectors[] = {layer->attn_norm, layer->q_bias, layer->k_bias, layer->v_bias,
-                        layer->out_bias,  layer->q_norm, layer->k_norm, layer->attn_post_norm,
-                        layer->ffn_norm,  layer->ffn_post_norm};
     for (size_t i = 0; i < sizeof matrices / sizeof matrices[0]; i++) {
         matrix_close(matrices[i]);
-    }
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
-        free(vectors[i]);
     }
 }
 
@@ -226,28 +260,19 @@ void engine_close(engine *e) {
     if (!e) {
         return;
     }
+    graphs_drop(&e->captured, &e->on);
     for (int32_t i = 0; e->layers && i < e->m->layers; i++) {
         close_layer(&e->layers[i]);
     }
     matrix_close(&e->output);
+    opreg_weight_destroy(e->embedding);
     plans_close(&e->p);
     cache_close(&e->kv);
-    input_close(&e->in);
-    {
-        void *memory[] = {e->layers,          e->output_norm,      e->global.cosines,
-                          e->global.sines,    e->local.cosines,    e->local.sines,
-                          e->place.ids,       e->place.positions,  e->place.sequences,
-                          e->place.table,     e->place.lengths,    e->place.starts,
-                          e->x,               e->normed,           e->q,
-                          e->k,               e->v,                e->attended,
-                          e->delta,           e->inner,            e->spare,
-                          e->router,          e->moe.ids,          e->moe.weights,
-                          e->moe.route,       e->moe.inner,        e->moe.rows,
-                          e->logits,          e->place.logit_tokens};
-        for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {
-            free(memory[i]);
-        }
-    }
+    machine_close(&e->on);
+    free(e->layers);
+    free(e->place.host);
+    free(e->host_logits);
+    free(e->host_choices);
     free(e);
 }
 

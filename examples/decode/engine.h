@@ -13,6 +13,8 @@ typedef struct engine_options {
     int32_t positions; /* of all sequences together, in pages of 32                              */
     int32_t batch;     /* most tokens of one engine_decode                                       */
     uint32_t level;    /* least opreg_level of every plan: OPREG_LEVEL_ANY takes what is fastest */
+    uint32_t no_graphs;         /* 1: launch every kernel, even where a pass could be captured    */
+    const opreg_device *device; /* of the registry; null: the CPU                                 */
 } engine_options;
 
 /* Tokens that follow what a sequence holds.  Several of one sequence are a prompt, or a draft that
@@ -33,6 +35,11 @@ void engine_close(engine *e); /* null is fine */
 /* Decodes the parts together.  *logits gets the rows asked for, [vocab] each, in order; it is valid
  * until the next call.  0 with the reason: the sequences are as before. */
 int engine_decode(engine *e, const engine_part *parts, int32_t num_parts, const float **logits,
+                  reason *why);
+
+/* The same, but *ids gets the largest logit's id of each row (sample_greedy's choice), and the logits
+ * stay on the device. */
+int engine_choose(engine *e, const engine_part *parts, int32_t num_parts, const int32_t **ids,
                   reason *why);
 
 int32_t engine_length(const engine *e, int32_t sequence);

@@ -18,15 +18,17 @@ static const char usage[] =
     "  --temp T          temperature; 0, the default, takes the most likely token\n"
     "  --seed S          of the draws (default 1)\n"
     "  --copies S        decode S sequences at once, seeds S, S + 1, ... (default 1)\n"
+    "  --device NAME     cuda:0, hip:0, ... of a plugin that is on (default: cpu)\n"
+    "  --no-graphs       launch every kernel, also where a pass could be captured\n"
     "  --threads N       of the CPU (default: all)\n"
     "  --batch N         tokens of the prompt per pass (default 64)\n"
     "  --ignore-end      go on after the token that ends a text\n"
     "Which kernels run is chosen by opreg's variables, e.g. OPREG_CPU=exact.\n";
 
 typedef struct options {
-    const char *model, *prompt;
+    const char *model, *prompt, *device;
     int32_t count, copies, threads, batch;
-    int ids, ignore_end;
+    int ids, ignore_end, no_graphs;
     float temperature;
     uint64_t seed;
 } options;
@@ -73,6 +75,9 @@ static int read_options(int argc, char **argv, options *o) {
             good = read_count(value, &o->threads) && o->threads <= 1024;
         } else if (strcmp(word, "--batch") == 0) {
             good = read_count(value, &o->batch) && o->batch <= 4096;
+        } else if (strcmp(word, "--device") == 0) {
+            o->device = value;
+            good = i + 1 < argc;
         } else if (strcmp(word, "--temp") == 0) {
             o->temperature = strtof(value, &end);
             good = end != value && *end == '\0' && o->temperature >= 0.0f;
@@ -85,6 +90,8 @@ static int read_options(int argc, char **argv, options *o) {
                 o->ids = 1;
             } else if (strcmp(word, "--ignore-end") == 0) {
                 o->ignore_end = 1;
+            } else if (strcmp(word, "--no-graphs") == 0) {
+                o->no_graphs = 1;
             } else if (word[0] != '-' && !o->model) {
                 o->model = word;
             } else {
@@ -105,19 +112,40 @@ static int read_options(int argc, char **argv, options *o) {
     return 1;
 }
 
+/* One pass, and what each row of logits that it asks for says is next: drawn by the stream of its part,
+ * or the most likely, which the device finds. */
+static int choose(engine *e, const options *o, int32_t vocab, const engine_part *parts,
+                  int32_t count, stream *streams, reason *why) {
+    const float *logits = NULL;
+    const int32_t *ids = NULL;
+    int greedy = !(o->temperature > 0.0f);
+    int64_t row = 0;
+    if (greedy ? !engine_choose(e, parts, count, &ids, why)
+               : !engine_decode(e, parts, count, &logits, why)) {
+        return 0;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        stream *of = &streams[parts[i].sequence];
+        if (parts[i].logits > 0) {
+            of->next = greedy ? ids[row]
+                              : sample(logits + row * vocab, vocab, o->temperature, &of->random);
+            row++;
+        }
+    }
+    return 1;
+}
+
 /* Decodes the prompt for every sequence, in passes of at most batch tokens. */
 static int read_prompt(engine *e, const options *o, const int32_t *ids, int32_t count,
                        int32_t vocab, stream *streams, reason *why) {
-    const float *logits;
     for (int32_t s = 0; s < o->copies; s++) {
         for (int32_t at = 0; at < count; at += o->batch) {
             int32_t left = count - at, step = left < o->batch ? left : o->batch;
             engine_part part = {s, ids + at, step, left == step};
-            if (!engine_decode(e, &part, 1, &logits, why)) {
+            if (!choose(e, o, vocab, &part, 1, streams, why)) {
                 return 0;
             }
         }
-        streams[s].next = sample(logits, vocab, o->temperature, &streams[s].random);
     }
     return 1;
 }
@@ -125,7 +153,6 @@ static int read_prompt(engine *e, const options *o, const int32_t *ids, int32_t 
 /* Takes each stream's next token as its own, and decodes them all in one pass. */
 static int step(engine *e, const options *o, const tokenizer *t, int32_t vocab, stream *streams,
                 engine_part *parts, reason *why) {
-    const float *logits;
     int32_t live = 0;
     for (int32_t s = 0; s < o->copies; s++) {
         stream *of = &streams[s];
@@ -139,17 +166,7 @@ static int step(engine *e, const options *o, const tokenizer *t, int32_t vocab, 
         }
         parts[live++] = (engine_part){s, &of->next, 1, 1};
     }
-    if (live == 0) {
-        return 1;
-    }
-    if (!engine_decode(e, parts, live, &logits, why)) {
-        return 0;
-    }
-    for (int32_t i = 0; i < live; i++) {
-        stream *of = &streams[parts[i].sequence];
-        of->next = sample(logits + (int64_t)i * vocab, vocab, o->temperature, &of->random);
-    }
-    return 1;
+    return live == 0 || choose(e, o, vocab, parts, live, streams, why);
 }
 
 static void print_token(const tokenizer *t, const options *o, int32_t id) {
@@ -204,9 +221,27 @@ static int decode(engine *e, const options *o, const tokenizer *t, const int32_t
     return 1;
 }
 
+/* "cuda:0" among the registry's devices. */
+static int find_device(opreg_registry *registry, const char *name, opreg_device *out, reason *why) {
+    static const char *const kinds[] = {"", "cpu", "cuda", "hip"};
+    opreg_device rows[64];
+    size_t count = opreg_devices(registry, rows, sizeof rows[0], 64);
+    for (size_t i = 0; i < count && i < 64; i++) {
+        char called[32];
+        snprintf(called, sizeof called, "%s:%d", kinds[rows[i].kind < 4 ? rows[i].kind : 0],
+                 (int)rows[i].ordinal);
+        if (strcmp(called, name) == 0) {
+            *out = rows[i];
+            return 1;
+        }
+    }
+    return refuse(why, "no device '%s': is its plugin on? OPREG_CUDA_SM90=exact, for one", name);
+}
+
 static int run(const options *o, const model *m, const tokenizer *t, opreg_registry *registry,
                reason *why) {
-    engine_options sizes = {.sequences = o->copies, .batch = o->batch};
+    opreg_device device;
+    engine_options sizes = {.sequences = o->copies, .no_graphs = (uint32_t)o->no_graphs};
     stream *streams = calloc((size_t)o->copies, sizeof *streams);
     engine_part *parts = calloc((size_t)o->copies, sizeof *parts);
     int32_t *ids = NULL, count = 0;
@@ -226,6 +261,10 @@ static int run(const options *o, const model *m, const tokenizer *t, opreg_regis
         sizes.positions = (int32_t)positions;
         sizes.batch = o->copies > o->batch ? o->copies : o->batch;
         done = positions <= INT32_MAX ? 1 : refuse(why, "too many positions");
+    }
+    if (done && o->device) {
+        sizes.device = &device;
+        done = find_device(registry, o->device, &device, why);
     }
     e = done ? engine_open(m, registry, &sizes, why) : NULL;
     done = e && decode(e, o, t, ids, count, m->vocab, streams, parts, why);

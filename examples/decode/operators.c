@@ -2,10 +2,7 @@
  * operators.c - states each problem, and runs its plan. */
 #include "operators.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#include "canonical.h"
 
 static opreg_buf buffer(const void *pointer, int64_t bytes) {
     opreg_buf out = {(void *)(uintptr_t)pointer, (uint64_t)bytes};
@@ -27,7 +24,8 @@ static opreg_matmul_bt_quant matmul_problem(const plans *p, const matrix *w, int
                                      .x_stride = w->k,
                                      .y_stride = w->n,
                                      .layout = w->layout,
-                                     .level = p->level};
+                                     .level = p->level,
+                                     .flags = p->flags};
     return problem;
 }
 
@@ -46,52 +44,81 @@ static opreg_moe_matmul moe_problem(const plans *p, const matrix *w, int64_t tok
                                 .y_stride = w->n,
                                 .x_rows = OPREG_X_BY_TOKEN,
                                 .layout = w->layout,
-                                .level = p->level};
+                                .level = p->level,
+                                .flags = p->flags};
     return problem;
 }
 
-static int prepare(plans *p, matrix *w, const opreg_plan *plan, const char *name, reason *why) {
+opreg_weight *tensor_open(machine *m, const gguf *file, const gguf_tensor *tensor,
+                          const void **placed, reason *why) {
+    opreg_format_row format = {.struct_size = sizeof format};
+    opreg_weight_desc desc = {.struct_size = sizeof desc, .layout = OPREG_LAYOUT_STORED};
+    opreg_weight *weight = NULL;
+    if (opreg_format_by_ggml_type((int32_t)tensor->type, &format) != OPREG_OK) {
+        refuse(why, "tensor '%s': %s", tensor->name, opreg_last_error());
+        return NULL;
+    }
+    *placed = machine_place(m, gguf_data(file, tensor), tensor->bytes, why);
+    if (!*placed) {
+        return NULL;
+    }
+    desc.format = format.format;
+    desc.k = tensor->ne[0];
+    desc.n = tensor->ne[1];
+    desc.experts = tensor->ne[2];
+    desc.data = buffer(*placed, (int64_t)tensor->bytes);
+    if (opreg_weight_create(m->registry, &m->device, &desc, &weight) != OPREG_OK) {
+        refuse(why, "tensor '%s': %s", tensor->name, opreg_last_error());
+        return NULL;
+    }
+    return weight;
+}
+
+/* Lays the weight out as the plan wants it; the stored one is not needed then. */
+static int prepare(machine *m, matrix *w, const opreg_plan *plan, const void *placed,
+                   const char *name, reason *why) {
     opreg_buf memory = {NULL, opreg_plan_layout_bytes(plan)};
+    opreg_weight *prepared;
     w->layout = opreg_plan_layout(plan);
     if (w->layout == OPREG_LAYOUT_STORED) {
         return 1;
     }
-    w->memory = memory.ptr = aligned_alloc(256, (size_t)((memory.bytes + 255) / 256 * 256));
+    memory.ptr = machine_alloc(m, memory.bytes, why);
     if (!memory.ptr) {
-        return refuse(why, "no memory to prepare '%s'", name);
+        return 0;
     }
-    if (opreg_weight_prepare(plan, w->stored, memory, NULL, &w->prepared) != OPREG_OK) {
+    if (opreg_weight_prepare(plan, w->weight, memory, m->stream, &prepared) != OPREG_OK) {
         return refuse(why, "preparing '%s': %s", name, opreg_last_error());
     }
-    (void)p;
+    if (!machine_wait(m, why)) {
+        opreg_weight_destroy(prepared);
+        return 0;
+    }
+    opreg_weight_destroy(w->weight);
+    machine_unplace(m, placed);
+    w->weight = prepared;
     return 1;
 }
 
 int matrix_open(plans *p, const gguf *file, const gguf_tensor *tensor, matrix *out, reason *why) {
     opreg_format_row format = {.struct_size = sizeof format};
-    opreg_weight_desc desc = {.struct_size = sizeof desc, .layout = OPREG_LAYOUT_STORED};
     const opreg_plan *plan;
+    const void *placed;
     memset(out, 0, sizeof *out);
     if (!tensor) {
         return 1;
     }
-    if (opreg_format_by_ggml_type((int32_t)tensor->type, &format) != OPREG_OK) {
-        return refuse(why, "tensor '%s': %s", tensor->name, opreg_last_error());
+    out->weight = tensor_open(p->on, file, tensor, &placed, why);
+    if (!out->weight) {
+        return 0;
     }
+    opreg_format_by_ggml_type((int32_t)tensor->type, &format);
     out->format = format.format;
     out->act_dtype = format.act_dtype;
     out->k = tensor->ne[0];
     out->n = tensor->ne[1];
     out->experts = tensor->ne[2];
     out->layout = OPREG_LAYOUT_ANY;
-    desc.format = out->format;
-    desc.experts = out->experts;
-    desc.n = out->n;
-    desc.k = out->k;
-    desc.data = buffer(gguf_data(file, tensor), (int64_t)tensor->bytes);
-    if (opreg_weight_create(p->registry, &p->device, &desc, &out->stored) != OPREG_OK) {
-        return refuse(why, "tensor '%s': %s", tensor->name, opreg_last_error());
-    }
     if (tensor->dims > 2) {
         opreg_moe_matmul problem = moe_problem(p, out, 1, 1);
         plan = plans_get(p, OPREG_OP_MOE_MATMUL, &problem, why);
@@ -99,7 +126,7 @@ int matrix_open(plans *p, const gguf *file, const gguf_tensor *tensor, matrix *o
         opreg_matmul_bt_quant problem = matmul_problem(p, out, 1);
         plan = plans_get(p, OPREG_OP_MATMUL_BT_QUANT, &problem, why);
     }
-    if (plan && prepare(p, out, plan, tensor->name, why)) {
+    if (plan && prepare(p->on, out, plan, placed, tensor->name, why)) {
         return 1;
     }
     matrix_close(out);
@@ -107,36 +134,19 @@ int matrix_open(plans *p, const gguf *file, const gguf_tensor *tensor, matrix *o
 }
 
 void matrix_close(matrix *w) {
-    opreg_weight_destroy(w->prepared);
-    opreg_weight_destroy(w->stored);
-    free(w->memory);
+    opreg_weight_destroy(w->weight);
     memset(w, 0, sizeof *w);
-}
-
-static const opreg_weight *weight_of(const matrix *w) {
-    return w->prepared ? w->prepared : w->stored;
 }
 
 /* ---- activations ---------------------------------------------------------------------------- */
 
-int input_open(input *in, int64_t m, int64_t k, reason *why) {
-    size_t values = (size_t)((m * k + 255) / 256 * 256);
+int input_open(input *in, machine *on, int64_t m, int64_t k, reason *why) {
+    uint64_t values = (uint64_t)((m * k + 255) / 256 * 256);
     memset(in, 0, sizeof *in);
-    in->codes = aligned_alloc(256, values);
-    in->scales = aligned_alloc(256, (values / 32 * sizeof(float) + 255) / 256 * 256);
-    in->sums = aligned_alloc(256, (values / 16 * sizeof(int16_t) + 255) / 256 * 256);
-    if (!in->codes || !in->scales || !in->sums) {
-        input_close(in);
-        return refuse(why, "no memory for %d rows of %d activations", (int)m, (int)k);
-    }
-    return 1;
-}
-
-void input_close(input *in) {
-    free(in->codes);
-    free(in->scales);
-    free(in->sums);
-    memset(in, 0, sizeof *in);
+    in->codes = machine_alloc(on, values, why);
+    in->scales = machine_alloc(on, values / 32 * sizeof(float), why);
+    in->sums = machine_alloc(on, values / 16 * sizeof(int16_t), why);
+    return in->codes && in->scales && in->sums;
 }
 
 void input_set(input *in, const float *x, int64_t m, int64_t k) {
@@ -154,7 +164,8 @@ static int quantize(plans *p, input *in, uint32_t dtype, reason *why) {
                                   .level = p->level,
                                   .m = in->m,
                                   .k = in->k,
-                                  .x_stride = in->k};
+                                  .x_stride = in->k,
+                                  .flags = p->flags};
     int64_t values = in->m * in->k, block = dtype == OPREG_Q8_K ? 256 : 32;
     opreg_buf bufs[OPREG_QUANTIZE_BUFS] = {buffer(in->codes, values),
                                            buffer(in->scales, floats(values / block)),
@@ -184,7 +195,7 @@ static void place_input(const input *in, uint32_t dtype, opreg_buf *x, opreg_buf
 int multiply(plans *p, const matrix *w, input *in, const float *bias, float *y, reason *why) {
     opreg_matmul_bt_quant problem = matmul_problem(p, w, in->m);
     opreg_buf bufs[OPREG_MATMUL_BUFS] = {{0}};
-    const opreg_weight *weight = weight_of(w);
+    const opreg_weight *weight = w->weight;
     if (!quantize(p, in, w->act_dtype, why)) {
         return 0;
     }
@@ -203,15 +214,16 @@ int multiply_glu(plans *p, const matrix *gate, const matrix *up, uint32_t glu, i
                  float *spare, reason *why) {
     opreg_matmul_bt_quant problem = matmul_problem(p, gate, in->m);
     opreg_buf bufs[OPREG_MATMUL_BUFS] = {{0}};
-    const opreg_weight *weights[2] = {weight_of(gate), weight_of(up)};
+    const opreg_weight *weights[2] = {gate->weight, up->weight};
     if (gate->format != up->format || gate->layout != up->layout) {
-        if (!multiply(p, gate, in, NULL, y, why) || !multiply(p, up, in, NULL, spare, why)) {
-            return 0;
-        }
-        for (int64_t i = 0; i < in->m * gate->n; i++) {
-            y[i] = canonical_glu(glu, y[i], spare[i], 0.0f, 0.0f);
-        }
-        return 1;
+        opreg_step_glu step = {.struct_size = sizeof step,
+                               .glu = glu,
+                               .count = in->m * gate->n,
+                               .gate = y,
+                               .up = spare,
+                               .y = y};
+        return multiply(p, gate, in, NULL, y, why) && multiply(p, up, in, NULL, spare, why) &&
+               MACHINE_STEP(p->on, glu, &step, why);
     }
     if (!quantize(p, in, gate->act_dtype, why)) {
         return 0;
@@ -234,7 +246,8 @@ static int route(plans *p, const experts *e, int64_t tokens, reason *why) {
                                .experts = e->count,
                                .ids_stride = e->top_k,
                                .weights_stride = e->top_k,
-                               .level = p->level};
+                               .level = p->level,
+                               .flags = p->flags};
     int64_t pairs = tokens * e->top_k;
     opreg_buf bufs[] = {buffer(e->route, (int64_t)e->route_bytes), buffer(e->ids, pairs * 4),
                         buffer(e->weights, floats(pairs))};
@@ -245,7 +258,7 @@ static int route(plans *p, const experts *e, int64_t tokens, reason *why) {
 static int expert_gates(plans *p, const experts *e, input *in, reason *why) {
     opreg_moe_matmul problem = moe_problem(p, e->gate, in->m, e->top_k);
     opreg_buf bufs[OPREG_MOE_BUFS] = {{0}};
-    const opreg_weight *weights[2] = {weight_of(e->gate), weight_of(e->up)};
+    const opreg_weight *weights[2] = {e->gate->weight, e->up->weight};
     if (!quantize(p, in, e->gate->act_dtype, why)) {
         return 0;
     }
@@ -260,7 +273,7 @@ static int expert_gates(plans *p, const experts *e, input *in, reason *why) {
 static int expert_downs(plans *p, const experts *e, int64_t tokens, reason *why) {
     opreg_moe_matmul problem = moe_problem(p, e->down, tokens, e->top_k);
     int64_t pairs = tokens * e->top_k;
-    const opreg_weight *weight = weight_of(e->down);
+    const opreg_weight *weight = e->down->weight;
     opreg_buf bufs[] = {buffer(e->rows, floats(pairs * e->down->n)),
                         buffer(e->inner, floats(pairs * e->down->k)),
                         buffer(e->route, (int64_t)e->route_bytes)};
@@ -280,7 +293,8 @@ int run_experts(plans *p, const experts *e, input *in, float *y, reason *why) {
                                  .x_stride = n,
                                  .y_stride = n,
                                  .weights_stride = e->top_k,
-                                 .level = p->level};
+                                 .level = p->level,
+                                 .flags = p->flags};
     opreg_buf bufs[OPREG_COMBINE_BUFS] = {buffer(y, floats(in->m * n)),
                                           buffer(e->rows, floats(pairs * n)),
                                           buffer(e->weights, floats(pairs))};
@@ -320,7 +334,7 @@ int attend(plans *p, const attention *a, const cache *c, int32_t layer, const fl
                                        .v_block_stride = page,
                                        .v_slot_stride = slot,
                                        .v_head_stride = head,
-                                       .flags = OPREG_PF_Q_INDPTR};
+                                       .flags = p->flags | OPREG_PF_Q_INDPTR};
     opreg_buf bufs[OPREG_ATTN_BUFS] = {{0}};
     bufs[OPREG_ATTN_OUT] = buffer(out, floats(a->tokens * width));
     bufs[OPREG_ATTN_Q] = buffer(q, floats(a->tokens * width));

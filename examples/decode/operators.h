@@ -12,9 +12,12 @@ typedef struct matrix {
     uint32_t format, act_dtype;
     int64_t n, k, experts;
     uint32_t layout;
-    opreg_weight *stored, *prepared; /* prepared is null where the layout is the stored one        */
-    void *memory;                    /* of the prepared weight */
+    opreg_weight *weight;
 } matrix;
+
+/* A tensor as it is stored, on the device.  placed: its bytes, for machine_unplace. */
+opreg_weight *tensor_open(machine *m, const gguf *file, const gguf_tensor *tensor,
+                          const void **placed, reason *why);
 
 /* Wraps the tensor, asks a plan with layout ANY what it wants, and prepares that.  tensor may be
  * null: an absent matrix. */
@@ -32,8 +35,7 @@ typedef struct input {
 } input;
 
 /* Memory for m rows of k. */
-int input_open(input *in, int64_t m, int64_t k, reason *why);
-void input_close(input *in);
+int input_open(input *in, machine *on, int64_t m, int64_t k, reason *why);
 
 /* Points the input at other rows. */
 void input_set(input *in, const float *x, int64_t m, int64_t k);

@@ -34,18 +34,20 @@ static int make_room(plans *p) {
     return entries != NULL;
 }
 
-static int grow_workspace(plans *p, uint64_t bytes) {
+static int grow_workspace(plans *p, uint64_t bytes, reason *why) {
     void *memory;
     if (bytes <= p->workspace_bytes) {
         return 1;
     }
-    memory = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
-    if (memory) {
-        free(p->workspace);
+    memory = machine_alloc(p->on, bytes, why);
+    if (memory && machine_wait(p->on, why)) { /* a run may still use the old one */
+        machine_free(p->on, p->workspace);
         p->workspace = memory;
         p->workspace_bytes = bytes;
+        p->moves++;
+        return 1;
     }
-    return memory != NULL;
+    return 0;
 }
 
 const opreg_plan *plans_get(plans *p, opreg_op op, const void *problem, reason *why) {
@@ -65,16 +67,12 @@ const opreg_plan *plans_get(plans *p, opreg_op op, const void *problem, reason *
     memset(entry, 0, sizeof *entry);
     entry->op = op;
     memcpy(&entry->problem, problem, bytes);
-    if (opreg_plan_create(p->registry, &p->device, op, problem, &entry->plan) != OPREG_OK) {
+    if (opreg_plan_create(p->on->registry, &p->on->device, op, problem, &entry->plan) != OPREG_OK) {
         refuse(why, "%s: %s", opreg_op_name(op), opreg_last_error());
         return NULL;
     }
     p->count++;
-    if (!grow_workspace(p, opreg_plan_workspace(entry->plan))) {
-        refuse(why, "no memory for the workspace of %s", opreg_plan_kernel(entry->plan));
-        return NULL;
-    }
-    return entry->plan;
+    return grow_workspace(p, opreg_plan_workspace(entry->plan), why) ? entry->plan : NULL;
 }
 
 int plans_run(plans *p, opreg_op op, const void *problem, const opreg_buf *bufs, uint32_t num_bufs,
@@ -85,7 +83,8 @@ int plans_run(plans *p, opreg_op op, const void *problem, const opreg_buf *bufs,
                        .bufs = bufs,
                        .weights = weights,
                        .num_weights = num_weights,
-                       .workspace = {p->workspace, p->workspace_bytes}};
+                       .workspace = {p->workspace, p->workspace_bytes},
+                       .stream = p->on->stream};
     if (!plan) {
         return 0;
     }
@@ -104,6 +103,5 @@ void plans_close(plans *p) {
         opreg_plan_destroy(p->entries[i].plan);
     }
     free(p->entries);
-    free(p->workspace);
     memset(p, 0, sizeof *p);
 }

@@ -5,19 +5,19 @@
 
 #include <stddef.h>
 
-#include "opreg/opreg.h"
-#include "reason.h"
+#include "machine.h"
 
 typedef struct plan_entry plan_entry;
 
 typedef struct plans {
-    opreg_registry *registry; /* borrowed */
-    opreg_device device;
+    machine *on;    /* borrowed */
     uint32_t level; /* least opreg_level of every plan */
+    uint32_t flags; /* opreg problem flags of every plan */
     plan_entry *entries;
     size_t count, capacity;
     void *workspace; /* shared: one run at a time */
     uint64_t workspace_bytes;
+    uint32_t moves; /* how often the workspace has moved */
 } plans;
 
 /* The plan for a problem, whose bytes are the key; null with the reason.  Owned by plans. */
