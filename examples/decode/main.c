@@ -23,6 +23,7 @@ static const char usage[] =
     "  --threads N       of the CPU (default: all)\n"
     "  --batch N         tokens of the prompt per pass (default 64)\n"
     "  --ignore-end      go on after the token that ends a text\n"
+    "  --help            print this text\n"
     "Which kernels run is chosen by opreg's variables, e.g. OPREG_CPU=exact.\n";
 
 typedef struct options {
@@ -286,6 +287,10 @@ int main(int argc, char **argv) {
     model m = {0};
     reason why = {{0}};
     int done;
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        printf("%s", usage);
+        return 0;
+    }
     if (!read_options(argc, argv, &o)) {
         return 2;
     }

@@ -21,7 +21,7 @@ class Usage(CommandTest):
     def test_help_names_every_command(self):
         done = run("--help")
         self.assertEqual(done.returncode, 0)
-        for word in ("list", "explain", "verify", "bench", "test"):
+        for word in ("list", "explain", "verify", "bench", "test", "completion", "manual"):
             self.assertIn(f"  {word} ", done.stdout)
 
     def test_each_command_has_help_of_its_own(self):

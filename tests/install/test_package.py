@@ -97,6 +97,25 @@ class MovedInstallation(unittest.TestCase):
         self.assertRegex(listed, r"(?m)^example +ready +0\.1\.0")
         self.assertIn(str(self.prefix / "lib" / "opreg" / "example.manifest"), listed)
 
+    def test_the_moved_example_finds_its_library(self):
+        engine = self.prefix / "bin" / "opreg-decode"
+        if not engine.exists():
+            self.skipTest("built without the opreg command")
+        self.assertRegex(run(READELF, "-dW", engine), r"R(UN)?PATH.*\[\$ORIGIN/\.\./lib")
+        self.assertIn("usage: opreg-decode MODEL.gguf", self.run_engine(engine, "--help"))
+
+    def test_pages_and_completions_are_where_they_are_looked_for(self):
+        share = self.prefix / "share"
+        command = self.prefix / "bin" / "opreg"
+        if not command.exists():
+            self.skipTest("built without the opreg command")
+        for path, words in (("man/man1/opreg.1", ["manual"]),
+                            ("bash-completion/completions/opreg", ["completion", "bash"]),
+                            ("zsh/site-functions/_opreg", ["completion", "zsh"])):
+            with self.subTest(path=path):
+                self.assertEqual((share / path).read_text().strip(), self.run_engine(command, *words))
+        self.assertTrue((share / "man" / "man1" / "opreg-decode.1").is_file())
+
     def test_the_manifest_lists_what_kernels_inc_lists(self):
         manifest = (self.prefix / "lib" / "opreg" / "example.manifest").read_text()
         listed = re.findall(r"^OPREG_KERNEL\((\w+)", (SOURCE / "plugins/example/kernels.inc")

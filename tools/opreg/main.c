@@ -9,10 +9,10 @@
 #include "opreg/opreg.h"
 #include "output.h"
 
-static const command *const commands[] = {&command_list, &command_explain, &command_verify,
-                                          &command_bench, &command_test, &command_new_plugin,
-                                          &command_shadow};
-#define COMMANDS (sizeof commands / sizeof *commands)
+const command *const commands[] = {
+    &command_list,       &command_explain, &command_verify,     &command_bench,  &command_test,
+    &command_new_plugin, &command_shadow,  &command_completion, &command_manual, NULL};
+#define COMMANDS (sizeof commands / sizeof *commands - 1)
 
 static void print_help(void) {
     puts("usage: opreg COMMAND [options]\n\n"

@@ -10,6 +10,20 @@
 
 #define LONGEST_WORD 63
 
+/* Set while options_visit runs a command, whose table only options_read sees. */
+static struct {
+    option_visit visit;
+    void *user;
+} visitor;
+
+void options_visit(const command *self, option_visit visit, void *user) {
+    char name[] = "opreg", *argv[] = {name, NULL};
+    visitor.visit = visit;
+    visitor.user = user;
+    self->run(self, 1, argv);
+    visitor.visit = NULL;
+}
+
 int complain(const command *self, const char *format, ...) {
     va_list list;
     fprintf(stderr, "opreg %s: ", self->name);
@@ -116,7 +130,13 @@ int options_read(const command *self, const option *table, int argc, char **argv
     int only_others = 0, status;
     *count = 0;
     while (table[rows].name) {
+        if (visitor.visit) {
+            visitor.visit(visitor.user, &table[rows]);
+        }
         rows++;
+    }
+    if (visitor.visit) {
+        return EXIT_HELD;
     }
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i], *equals = strchr(word, '='), *value = NULL;

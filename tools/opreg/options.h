@@ -45,6 +45,11 @@ typedef struct command {
 int options_read(const command *self, const option *table, int argc, char **argv,
                  const char **others, size_t cap, size_t *count);
 
+/* Calls visit for each option of a command, in the order of its help, in place of running it.  Not
+ * nested, one thread. */
+typedef void (*option_visit)(void *user, const option *row);
+void options_visit(const command *self, option_visit visit, void *user);
+
 /* The row of a list of names that a user may have meant; null when nothing is near. stride is the
  * distance in bytes between two const char * of the list. */
 const char *nearest_name(const char *word, const char *const *first, size_t stride, size_t count);
