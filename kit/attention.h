@@ -5,8 +5,8 @@
 
 #include "job.h"
 
-#define ATTENTION_SEQS   8
-#define ATTENTION_TOKENS 64
+#define ATTENTION_SEQS   136 /* most requests and query tokens of a case */
+#define ATTENTION_TOKENS 272
 
 typedef struct attention_notes {
     int32_t lengths[ATTENTION_SEQS]; /* clamped                                                     */

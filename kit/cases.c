@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * cases.c - how many cases there are, and what their makers share. */
 #include "cases.h"
+#include "cases_far.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,7 @@ random_state case_random(const case_key *key, int with_salt) {
 data_kind case_data(const case_key *key) {
     static const int64_t kinds[] = {DATA_GAUSSIAN, DATA_HEAVY,   DATA_OUTLIER,  DATA_EXTREME,
                                     DATA_SUBNORMAL, DATA_CODES, DATA_NONFINITE, DATA_GAUSSIAN};
-    return key->index == 0 ? DATA_GAUSSIAN : (data_kind)PICK(key, "data kind", kinds);
+    return key->index == 0 || is_far(key) ? DATA_GAUSSIAN : (data_kind)PICK(key, "data kind", kinds);
 }
 
 int case_rows(random_state *random, job *out, uint32_t index, uint32_t dtype, int64_t rows,

@@ -7,6 +7,7 @@
 
 #include "attention.h"
 #include "cases.h"
+#include "cases_far.h"
 
 static const int64_t head_dims[] = {128, 64, 256, 80, 96, 512, 112, 192, 72, 65, 320, 100};
 static const int64_t heads[] = {0x0101, 0x0401, 0x0802, 0x0603, 0x1002, 0x0501, 0x0202, 0x0801};
@@ -27,13 +28,15 @@ static int32_t draw_length(random_state *random, const opreg_paged_attn_decode *
 
 /* Lengths and query tokens as an engine would have them. */
 typedef struct plan {
+    int32_t spare; /* pages that no request uses                                                    */
     int32_t lengths[ATTENTION_SEQS], first[ATTENTION_SEQS + 1];
 } plan;
 
 static void draw_shape(const case_key *key, random_state *shape, opreg_paged_attn_decode *p,
                        plan *drawn) {
     int64_t pair = PICK(key, "heads", heads);
-    int big = key->index % 4 == 1, huge = key->index % 40 == 9;
+    int far = is_far(key), big = !far && key->index % 4 == 1, huge = !far && key->index % 40 == 9;
+    int32_t length = huge ? 4096 : 0;
     p->head_dim = (int32_t)PICK(key, "head dim", head_dims);
     p->q_heads = (int32_t)(pair >> 8);
     p->kv_heads = (int32_t)(pair & 255);
@@ -42,7 +45,6 @@ static void draw_shape(const case_key *key, random_state *shape, opreg_paged_att
     p->max_q = (int32_t)PICK(key, "queries", query_counts);
     p->window = (int32_t)PICK(key, "window", windows);
     p->softcap = key->index % 5 == 2 ? 20.0f : 0.0f;
-    p->scale = 1.0f / sqrtf((float)p->head_dim);
     if (key->index == 0) {
         p->seqs = 2;
         p->window = 0;
@@ -57,11 +59,16 @@ static void draw_shape(const case_key *key, random_state *shape, opreg_paged_att
         p->max_q = 1;
         p->head_dim = 64;
     }
+    drawn->spare = (int32_t)(key->index % 4);
+    if (far) {
+        far_attention(key, p, &length, &drawn->spare);
+    }
+    p->scale = 1.0f / sqrtf((float)p->head_dim);
     p->tokens = 0;
     for (int32_t s = 0; s < p->seqs; s++) {
         drawn->first[s] = p->tokens;
         p->tokens += 1 + (int32_t)random_below(shape, (uint32_t)p->max_q);
-        drawn->lengths[s] = huge ? 4096 : draw_length(shape, p, big);
+        drawn->lengths[s] = length > 0 ? length : draw_length(shape, p, big);
         if (key->index == 0) {
             drawn->lengths[s] = 100 + s;
         }
@@ -83,7 +90,7 @@ static int32_t draw_entry(random_state *random, const opreg_paged_attn_decode *p
 static int make_table(const case_key *key, random_state *random, job *out,
                       const plan *drawn) {
     opreg_paged_attn_decode *p = &out->problem.attn;
-    int csr = (p->flags & OPREG_PF_CSR) != 0, hostile = key->index % 6 == 4;
+    int csr = (p->flags & OPREG_PF_CSR) != 0, hostile = !is_far(key) && key->index % 6 == 4;
     int32_t used = 0, at = 0, slack = (int32_t)(key->index % 3), *order, *table, *lens, *indptr = NULL;
     for (int32_t s = 0; s < p->seqs; s++) {
         int32_t pages = (drawn->lengths[s] + p->block_size - 1) / p->block_size;
@@ -93,7 +100,7 @@ static int make_table(const case_key *key, random_state *random, job *out,
         }
     }
     p->table_stride = (csr ? used : p->table_stride) + slack;
-    p->num_blocks = used + 1 + (int32_t)(key->index % 4);
+    p->num_blocks = used + 1 + drawn->spare;
     order = calloc((size_t)p->num_blocks, sizeof *order);
     if (order == NULL ||
         !job_buffer_set(out, OPREG_ATTN_TABLE, JOB_INPUT, JOB_I32,
@@ -125,7 +132,7 @@ static int make_table(const case_key *key, random_state *random, job *out,
     }
     free(order);
     /* a bound that some lengths are over: they are clamped */
-    if (key->index % 7 == 5 && p->max_seq_len > 4) {
+    if (!is_far(key) && key->index % 7 == 5 && p->max_seq_len > 4) {
         p->max_seq_len -= p->max_seq_len / 3;
     }
     return 1;
@@ -241,7 +248,7 @@ static int make_integers(const case_key *key, random_state *random, job *out, co
     static const int64_t hostile[] = {0, ATTENTION_BAD_LENS, 0, ATTENTION_BAD_INDPTR, 0,
                                       ATTENTION_BAD_Q_INDPTR, 7};
     const opreg_paged_attn_decode *p = &out->problem.attn;
-    uint32_t how = key->index == 0 ? 0 : (uint32_t)PICK(key, "hostile", hostile);
+    uint32_t how = key->index == 0 || is_far(key) ? 0 : (uint32_t)PICK(key, "hostile", hostile);
     if (!make_table(key, random, out, drawn)) {
         return 0;
     }
@@ -264,13 +271,14 @@ int case_make_attention(const case_key *key, job *out) {
     opreg_paged_attn_decode *p = &out->problem.attn;
     random_state shape = case_random(key, 0), data = case_random(key, 1);
     attention_notes *notes = calloc(1, sizeof *notes);
-    plan drawn = {{0}, {0}};
+    plan drawn = {0, {0}, {0}};
     int64_t length;
     out->extra = notes;
     if (notes == NULL) {
         return 0;
     }
-    out->data = key->index == 0 ? DATA_GAUSSIAN : (data_kind)PICK(key, "data kind", kinds);
+    out->data = key->index == 0 || is_far(key) ? DATA_GAUSSIAN
+                                               : (data_kind)PICK(key, "data kind", kinds);
     p->struct_size = sizeof *p;
     p->q_dtype = (uint32_t)float_dtypes[key->index % 3];
     p->out_dtype = (uint32_t)float_dtypes[key->index / 3 % 3];

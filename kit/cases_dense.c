@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * cases_dense.c - cases of quantize_act, matmul_bt_quant and moe_combine. */
 #include "cases.h"
+#include "cases_far.h"
 #include "formats/formats.h"
 
 /* K in steps of a block: the block, the 32 accumulators, more than 128 and more than 1,024 blocks. */
@@ -26,6 +27,10 @@ int case_make_quantize(const case_key *key, job *out) {
     blocks = key->index % 18 >= 12 ? PICK(key, "long k", k_edges) : PICK(key, "k", k_small);
     p->m = blocks > 200 ? at_most(p->m, 3) : p->m;
     p->k = blocks * (p->q_dtype == OPREG_Q8_K ? 256 : 32);
+    if (is_far(key)) {
+        far_quantize(key, p);
+        blocks = p->k / (p->q_dtype == OPREG_Q8_K ? 256 : 32);
+    }
     p->x_stride = p->k + PICK(key, "pad", pads);
     case_dtypes(out, p->x_dtype, p->q_dtype);
     for (uint32_t i = OPREG_QUANTIZE_CODES; i <= OPREG_QUANTIZE_SUMS; i++) {
@@ -87,7 +92,11 @@ int case_make_matmul(const case_key *key, job *out) {
     p->b_dtype = key->format;
     p->b_dialect = case_dialect(key, key->format);
     p->layout = OPREG_LAYOUT_STORED;
-    matmul_shape(key, info, p);
+    if (is_far(key)) {
+        far_matmul(key, weight_k_step(key->format), p);
+    } else {
+        matmul_shape(key, info, p);
+    }
     /* the first nine cases are the nine combinations; index 0 is f32 to f32 */
     p->x_dtype = (uint32_t)float_dtypes[key->index < 9 ? key->index % 3 : (uint32_t)source % 3];
     p->y_dtype = (uint32_t)float_dtypes[key->index < 9 ? key->index / 3 : key->index % 3];
@@ -150,6 +159,9 @@ int case_make_combine(const case_key *key, job *out) {
     p->top_k = (int32_t)PICK(key, "slots", slots);
     p->tokens = PICK(key, "tokens", tokens);
     p->n = PICK(key, "n", n_edges);
+    if (is_far(key)) {
+        far_combine(key, p);
+    }
     p->x_stride = p->n + PICK(key, "x pad", pads);
     p->y_stride = p->n + PICK(key, "y pad", pads);
     p->weights_stride = p->top_k + PICK(key, "weights pad", pads);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cases.h"
+#include "cases_far.h"
 #include "formats/formats.h"
 #include "moe.h"
 
@@ -189,7 +190,11 @@ int case_make_moe(const case_key *key, job *out) {
     p->b_dtype = key->format;
     p->b_dialect = case_dialect(key, key->format);
     p->layout = OPREG_LAYOUT_STORED;
-    moe_shape(key, info, p);
+    if (is_far(key)) {
+        far_moe(key, weight_k_step(key->format), p);
+    } else {
+        moe_shape(key, info, p);
+    }
     p->x_dtype = (uint32_t)float_dtypes[key->index % 3];
     p->y_dtype = (uint32_t)float_dtypes[key->index / 3 % 3];
     if (info->act_dtype != OPREG_F32 && key->index % 5 == 4) {
@@ -200,7 +205,8 @@ int case_make_moe(const case_key *key, job *out) {
     case_glu(&shape, p->glu, &p->glu_alpha, &p->glu_limit);
     p->y_stride = p->n + PICK(key, "y pad", pads);
     case_dtypes(out, p->x_dtype, p->y_dtype);
-    routing = key->index == 0 ? ROUTING_PLAIN : (uint32_t)PICK(key, "routing", routings);
+    routing = key->index == 0 || is_far(key) ? ROUTING_PLAIN
+                                             : (uint32_t)PICK(key, "routing", routings);
     if (!moe_route_make(&data, out, OPREG_MOE_ROUTE_BUF, routing, p->tokens, p->top_k, p->experts,
                         p->x_rows == OPREG_X_BY_TOKEN)) {
         return 0;
@@ -256,12 +262,16 @@ int case_make_ffn(const case_key *key, job *out) {
     p->hidden = step * (step < 64 ? 1 + (int64_t)(64 / step) : 1);
     p->hidden = step == 1 ? 72 : p->hidden;
     p->inter = weight_k_step(p->down_dtype) == 1 ? 40 : weight_k_step(p->down_dtype);
+    if (is_far(key)) {
+        far_ffn(key, step, weight_k_step(p->down_dtype), p);
+    }
     p->x_stride = p->hidden + PICK(key, "x pad", pads);
     p->y_stride = p->hidden + PICK(key, "y pad", pads);
     p->weights_stride = p->top_k + PICK(key, "weights pad", pads);
     p->layout = p->down_layout = OPREG_LAYOUT_STORED;
     case_dtypes(out, p->x_dtype, p->y_dtype);
-    routing = key->index == 0 ? ROUTING_PLAIN : (uint32_t)PICK(key, "routing", routings);
+    routing = key->index == 0 || is_far(key) ? ROUTING_PLAIN
+                                             : (uint32_t)PICK(key, "routing", routings);
     if (!moe_route_make(&data, out, OPREG_FFN_ROUTE, routing, p->tokens, p->top_k, p->experts, 1)) {
         return 0;
     }

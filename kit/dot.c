@@ -100,7 +100,7 @@ static void one_dot(const job_weight *w, int64_t expert, int64_t row, const doub
                     const double *sizes, const dot_x *x, int64_t xrow, dots *out, int64_t at) {
     const format_info *info = format_by_id(w->format);
     double factor = info->side == FORMAT_SIDE_SCALE ? (double)w->records[expert].tensor_scale : 1.0;
-    double exact = 0, size = 0, raw = 0, span = 0, under = 0;
+    double exact = 0, size = 0, raw = 0, power = 0, span = 0, under = 0;
     double chain = info->kind == FORMAT_SUMS ? ceil((double)w->k / info->unit) : (double)w->k;
     int64_t block = act_block(x->act);
     int finite = 1;
@@ -114,10 +114,12 @@ static void one_dot(const job_weight *w, int64_t expert, int64_t row, const doub
         exact += values[i] * used;
         size += sizes[i] * fabs(used);
         raw += values[i] * plain;
+        power += values[i] * plain * values[i] * plain;
         span += fabs(plain);
     }
     out->exact[at] = exact * factor;
     out->raw[at] = raw * factor;
+    out->power[at] = power * factor * factor;
     size *= factor;
     if (!finite || size > 0x1p110) {
         out->exact[at] = finite ? out->exact[at] : (double)NAN;
@@ -145,8 +147,9 @@ int dots_make(const job_weight *weight, const dot_x *x, int64_t rows, const int6
     out->bound = calloc(count, sizeof *out->bound);
     out->loose = calloc(count, sizeof *out->loose);
     out->raw = calloc(count, sizeof *out->raw);
+    out->power = calloc(count, sizeof *out->power);
     int ok = values != NULL && sizes != NULL && out->exact != NULL && out->bound != NULL &&
-             out->loose != NULL && out->raw != NULL;
+             out->loose != NULL && out->raw != NULL && out->power != NULL;
     for (int64_t e = 0; ok && e < weight->experts; e++) {
         int64_t users = 0;
         for (int64_t r = 0; r < rows; r++) {
@@ -171,5 +174,6 @@ void dots_clear(dots *d) {
     free(d->bound);
     free(d->loose);
     free(d->raw);
+    free(d->power);
     memset(d, 0, sizeof *d);
 }

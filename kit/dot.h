@@ -31,6 +31,7 @@ typedef struct dots {
     double *bound; /* |y - exact| of a CANONICAL result; negative: sums may overflow, not asked      */
     double *loose; /* the same for INT                                                               */
     double *raw;   /* against the raw activations                                                    */
+    double *power; /* sum of (w * x)^2, x raw: the variance of raw over random x                     */
 } dots;
 
 /* Row r takes activation row x_of[r] and expert expert_of[r]; -1 in either: zeros.  The tensor scale

@@ -57,43 +57,6 @@ int outputs_equal(const job *of, uint8_t *const a[JOB_BUFS], uint8_t *const b[JO
     return 1;
 }
 
-static double half_ulp(uint32_t y_dtype, double value) {
-    int exponent;
-    if (y_dtype == OPREG_F32 || !isfinite(value)) {
-        return 0;
-    }
-    (void)frexp(value, &exponent); /* |value| in [2^(exponent - 1), 2^exponent) */
-    return y_dtype == OPREG_F16 ? fmax(ldexp(1, exponent - 12), 0x1p-25)
-                                : fmax(ldexp(1, exponent - 9), 0x1p-134);
-}
-
-void band_add(band *b, uint32_t y_dtype, double got, double want) {
-    double store = half_ulp(y_dtype, fmax(fabs(got), fabs(want)));
-    b->error += (got - want) * (got - want);
-    b->energy += want * want;
-    b->store += store * store;
-    b->count++;
-}
-
-void band_close(const band *b, double limit, finding *f) {
-    double most = sqrt(limit * b->energy) + sqrt(b->store);
-    if (b->count >= 256 && !(sqrt(b->error) <= most)) {
-        finding_set(f, "band", "NMSE %.3g over %lld outputs, at most %.3g is admitted",
-                    b->energy > 0 ? b->error / b->energy : INFINITY, (long long)b->count,
-                    b->energy > 0 ? most * most / b->energy : 0.0);
-    }
-}
-
-double band_limit(uint32_t format) {
-    opreg_format_row row;
-    memset(&row, 0, sizeof row);
-    row.struct_size = sizeof row;
-    if (format == OPREG_IQ1_S || format == OPREG_IQ1_M) {
-        return 2e-3;
-    }
-    return opreg_format_by_id(format, &row) == OPREG_OK && row.act_dtype == OPREG_F32 ? 1e-10 : 5e-4;
-}
-
 void element_check(uint32_t dtype, double got, double exact, double bound, const char *check,
                    int64_t row, int64_t column, finding *f) {
     double reach = fabs(exact) + bound;
@@ -112,21 +75,55 @@ void element_check(uint32_t dtype, double got, double exact, double bound, const
     }
 }
 
-double glu_exact(uint32_t glu, double alpha, double limit, double gate, double up) {
+/* y = act(gate) * factor(up), gate and up clamped. */
+typedef struct glu_parts {
+    double gate, act, factor;
+} glu_parts;
+
+static glu_parts split_glu(uint32_t glu, double alpha, double limit, double gate, double up) {
     const double c = 0.7978845608028654;
-    switch (glu) {
-    case OPREG_GLU_SILU_CLAMPED:
+    glu_parts parts;
+    if (glu == OPREG_GLU_SILU_CLAMPED || glu == OPREG_GLU_SWIGLU_OAI) {
         gate = fmin(gate, limit);
         up = fmax(fmin(up, limit), -limit);
-        return gate / (1 + exp(-gate)) * up;
-    case OPREG_GLU_GELU_TANH:
-        return 0.5 * gate * (1 + tanh(c * gate * (1 + 0.044715 * gate * gate))) * up;
-    case OPREG_GLU_SWIGLU_OAI:
-        gate = fmin(gate, limit);
-        up = fmax(fmin(up, limit), -limit);
-        return gate / (1 + exp(-alpha * gate)) * (up + 1);
-    default: return gate / (1 + exp(-gate)) * up;
     }
+    parts.gate = gate;
+    parts.factor = glu == OPREG_GLU_SWIGLU_OAI ? up + 1 : up;
+    switch (glu) {
+    case OPREG_GLU_GELU_TANH:
+        parts.act = 0.5 * gate * (1 + tanh(c * gate * (1 + 0.044715 * gate * gate)));
+        break;
+    case OPREG_GLU_SWIGLU_OAI: parts.act = gate / (1 + exp(-alpha * gate)); break;
+    default: parts.act = gate / (1 + exp(-gate)); break;
+    }
+    return parts;
+}
+
+/* |act'| of every kind; a clamp has at most 1. */
+#define ACT_SLOPE 1.13
+
+double glu_exact(uint32_t glu, double alpha, double limit, double gate, double up) {
+    glu_parts parts = split_glu(glu, alpha, limit, gate, up);
+    return parts.act * parts.factor;
+}
+
+double glu_power(uint32_t glu, double alpha, double limit, const double value[2],
+                 const double power[2], double limit_of_band) {
+    glu_parts parts = split_glu(glu, alpha, limit, value[0], value[1]);
+    double slope = ACT_SLOPE * ACT_SLOPE;
+    return 2 * (slope * parts.factor * parts.factor * power[0] + parts.act * parts.act * power[1]) +
+           2 * slope * limit_of_band * power[0] * power[1];
+}
+
+double glu_bound(uint32_t glu, double alpha, double limit, const double value[2],
+                 const double bound[2]) {
+    glu_parts parts = split_glu(glu, alpha, limit, value[0], value[1]);
+    double gate = fabs(parts.gate) + bound[0], factor = fabs(parts.factor) + bound[1];
+    if (bound[0] < 0 || bound[1] < 0) {
+        return -1;
+    }
+    return ACT_SLOPE * bound[0] * factor + fabs(parts.act) * bound[1] + 0x1p-19 * gate * factor +
+           0x1p-120 * (1 + gate) * (1 + factor);
 }
 
 /* ---- quantize_act ------------------------------------------------------------------------------ */
@@ -163,41 +160,52 @@ static int matmul_x(const job *of, dot_x *x) {
     return dot_x_floats(p->b_dtype, &of->bufs[OPREG_MATMUL_X], p->m, p->k, p->x_stride, x);
 }
 
-static void matmul_compare(const job *of, opreg_level level, const dots *d, const dot_x *x,
+void compare_output(banded *b, const dots d[2], int pair, const glu_kind *glu, opreg_level level,
+                    int64_t row, int64_t column, int64_t at, double bias, double got, finding *f) {
+    double exact = d[0].exact[at], raw = d[0].raw[at], power = d[0].power[at], bound;
+    bound = level == OPREG_LEVEL_CANONICAL ? d[0].bound[at] : d[0].loose[at];
+    if (isnan(exact) || (pair && isnan(d[1].exact[at]))) {
+        return; /* the bits say what NaN and Inf give */
+    }
+    if (pair) {
+        const double exacts[2] = {exact, d[1].exact[at]}, raws[2] = {raw, d[1].raw[at]};
+        const double powers[2] = {power, d[1].power[at]};
+        const double bounds[2] = {
+            bound, level == OPREG_LEVEL_CANONICAL ? d[1].bound[at] : d[1].loose[at]};
+        bound = glu_bound(glu->kind, glu->alpha, glu->limit, exacts, bounds);
+        power = glu_power(glu->kind, glu->alpha, glu->limit, raws, powers, b->limit);
+        exact = glu_exact(glu->kind, glu->alpha, glu->limit, exacts[0], exacts[1]);
+        raw = glu_exact(glu->kind, glu->alpha, glu->limit, raws[0], raws[1]);
+    }
+    if (bound >= 0 && level >= OPREG_LEVEL_INT) {
+        element_check(b->dtype, got, exact + bias, bound + 0x1p-24 * fabs(bias), "oracle", row,
+                      column, f);
+    }
+    /* the bias adds one rounding */
+    banded_add(b, row, column, got, raw + bias, power + bias * bias * 0x1p-48 / b->limit);
+}
+
+static void matmul_compare(const job *of, opreg_level level, const dots d[2], const dot_x *x,
                            const uint8_t *y, finding *f) {
     const opreg_matmul_bt_quant *p = &of->problem.matmul;
+    const glu_kind glu = {p->glu, (double)p->glu_alpha, (double)p->glu_limit};
     uint32_t size = element_bytes(p->y_dtype);
-    int pair = p->glu != OPREG_GLU_NONE;
-    band sum = {0, 0, 0, 0};
+    banded b;
+    if (!banded_open(&b, p->y_dtype, band_limit(p->b_dtype), p->m, p->n)) {
+        return;
+    }
     for (int64_t m = 0; m < p->m; m++) {
         for (int64_t n = 0; n < p->n; n++) {
-            int64_t at = m * p->n + n;
             double got = (double)element_load(p->y_dtype, y + (uint64_t)(m * p->y_stride + n) * size);
-            double exact = d[0].exact[at], raw = d[0].raw[at], bound = d[0].bound[at];
-            if (isnan(exact) || (pair && isnan(d[1].exact[at]))) {
-                continue; /* the bits say what NaN and Inf give */
+            double bias = 0;
+            if (p->flags & OPREG_PF_BIAS) {
+                bias = (double)element_load(OPREG_F32, of->bufs[OPREG_MATMUL_BIAS].data + 4 * n);
             }
-            if (pair) {
-                raw = glu_exact(p->glu, (double)p->glu_alpha, (double)p->glu_limit, raw,
-                                d[1].raw[at]);
-            } else {
-                float bias = 0;
-                bound = level == OPREG_LEVEL_CANONICAL ? bound : d[0].loose[at];
-                if (p->flags & OPREG_PF_BIAS) {
-                    bias = element_load(OPREG_F32, of->bufs[OPREG_MATMUL_BIAS].data + 4 * n);
-                }
-                if (bound >= 0 && level >= OPREG_LEVEL_INT) {
-                    element_check(p->y_dtype, got, exact + (double)bias,
-                                  bound + 0x1p-24 * fabs((double)bias), "oracle", m, n, f);
-                }
-                raw += (double)bias;
-            }
-            band_add(&sum, p->y_dtype, got, raw);
+            compare_output(&b, d, p->glu != OPREG_GLU_NONE, &glu, level, m, n, m * p->n + n, bias, got,
+                           f);
         }
     }
-    if (of->data == DATA_GAUSSIAN && x->raw_known) {
-        band_close(&sum, band_limit(p->b_dtype), f);
-    }
+    banded_close(&b, of->data == DATA_GAUSSIAN && x->raw_known ? f : NULL);
 }
 
 void oracle_matmul(const job *of, opreg_level level, uint8_t *const outputs[JOB_BUFS], finding *f) {

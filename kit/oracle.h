@@ -3,6 +3,8 @@
 #ifndef OPREG_KIT_ORACLE_H
 #define OPREG_KIT_ORACLE_H
 
+#include "band.h"
+#include "dot.h"
 #include "session.h"
 
 /* Bits of two results of a job, NaN equal to NaN; names the first element that differs. */
@@ -22,23 +24,30 @@ void oracle_combine(const job *of, uint8_t *const outputs[JOB_BUFS], finding *f)
 void oracle_ffn(const job *of, uint8_t *const outputs[JOB_BUFS], finding *f);
 void oracle_attention(const job *of, uint8_t *const outputs[JOB_BUFS], finding *f);
 
-/* Shared by them: the band over pairs of results. */
-typedef struct band {
-    double error, energy;
-    double store; /* sum of the squares of half an ulp                                              */
-    int64_t count;
-} band;
-void band_add(band *b, uint32_t y_dtype, double got, double want);
-/* Asks for at most `limit` where there are 256 or more outputs.  A store to f16 or bf16 moves every
- * output by at most half an ulp more, so that sqrt(error) grows by at most sqrt(store). */
-void band_close(const band *b, double limit, finding *f);
-double band_limit(uint32_t format);
-
 /* One element of y against exact +- bound, and the rounding of its store. */
 void element_check(uint32_t dtype, double got, double exact, double bound, const char *check,
                    int64_t row, int64_t column, finding *f);
 
-/* glu in float64. */
+/* ---- glu in float64 --------------------------------------------------------------------------------- */
+
+typedef struct glu_kind {
+    uint32_t kind; /* opreg_glu                                                                     */
+    double alpha, limit;
+} glu_kind;
+
 double glu_exact(uint32_t glu, double alpha, double limit, double gate, double up);
+
+/* The expected power of the error over the band's limit, from those of gate and up. */
+double glu_power(uint32_t glu, double alpha, double limit, const double value[2],
+                 const double power[2], double limit_of_band);
+
+/* How far it may be off when gate and up are off by at most their bounds: the slope of the activation
+ * is at most 1.13, exp, tanh and the roundings stay within 2^-19 of |gate * up|.  -1 where a bound is. */
+double glu_bound(uint32_t glu, double alpha, double limit, const double value[2],
+                 const double bound[2]);
+
+/* Element `at` of the dots, plain or as a pair, against the integer oracle and into the band. */
+void compare_output(banded *b, const dots d[2], int pair, const glu_kind *glu, opreg_level level,
+                    int64_t row, int64_t column, int64_t at, double bias, double got, finding *f);
 
 #endif /* OPREG_KIT_ORACLE_H */

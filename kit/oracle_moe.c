@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "dot.h"
-#include "formats/format.h"
+#include "formats/formats.h"
 #include "moe.h"
 #include "oracle.h"
 
@@ -19,48 +19,31 @@ static int moe_x(const job *of, dot_x *x) {
     return dot_x_floats(p->b_dtype, &of->bufs[OPREG_MOE_X], rows, p->k, p->x_stride, x);
 }
 
-static void moe_compare(const job *of, opreg_level level, const dots *d, const dot_x *x,
+static void moe_compare(const job *of, opreg_level level, const dots d[2], const dot_x *x,
                         const uint8_t *y, finding *f) {
     const opreg_moe_matmul *p = &of->problem.moe;
     const moe_notes *notes = of->extra;
+    const glu_kind glu = {p->glu, (double)p->glu_alpha, (double)p->glu_limit};
     uint32_t size = element_bytes(p->y_dtype);
-    int pair = p->glu != OPREG_GLU_NONE;
-    band sum = {0, 0, 0, 0};
+    banded b;
+    if (!banded_open(&b, p->y_dtype, band_limit(p->b_dtype), notes->rows, p->n)) {
+        return;
+    }
     for (int64_t r = 0; r < notes->rows; r++) {
-        for (int64_t n = 0; n < p->n; n++) {
-            const uint8_t *at = y + (uint64_t)(r * p->y_stride + n) * size;
-            int64_t i = r * p->n + n;
-            double got = (double)element_load(p->y_dtype, at);
-            if (notes->x_of[r] < MOE_ZERO) {
-                continue;
+        for (int64_t n = 0; notes->x_of[r] >= MOE_ZERO && n < p->n; n++) {
+            double got =
+                (double)element_load(p->y_dtype, y + (uint64_t)(r * p->y_stride + n) * size);
+            if (notes->x_of[r] != MOE_ZERO) {
+                compare_output(&b, d, p->glu != OPREG_GLU_NONE, &glu, level, r, n, r * p->n + n, 0, got,
+                               f);
+            } else if (got != 0 || signbit(got)) {
+                finding_set(f, "zero-row", "row %lld belongs to no expert or token, but "
+                                           "y[%lld,%lld] is %g, not +0",
+                            (long long)r, (long long)r, (long long)n, got);
             }
-            if (notes->x_of[r] == MOE_ZERO) {
-                if (got != 0 || signbit(got)) {
-                    finding_set(f, "zero-row", "row %lld belongs to no expert or token, but "
-                                               "y[%lld,%lld] is %g, not +0",
-                                (long long)r, (long long)r, (long long)n, got);
-                }
-                continue;
-            }
-            if (isnan(d[0].exact[i]) || (pair && isnan(d[1].exact[i]))) {
-                continue;
-            }
-            if (pair) {
-                band_add(&sum, p->y_dtype, got,
-                         glu_exact(p->glu, (double)p->glu_alpha, (double)p->glu_limit, d[0].raw[i],
-                                   d[1].raw[i]));
-                continue;
-            }
-            double bound = level == OPREG_LEVEL_CANONICAL ? d[0].bound[i] : d[0].loose[i];
-            if (bound >= 0 && level >= OPREG_LEVEL_INT) {
-                element_check(p->y_dtype, got, d[0].exact[i], bound, "oracle", r, n, f);
-            }
-            band_add(&sum, p->y_dtype, got, d[0].raw[i]);
         }
     }
-    if (of->data == DATA_GAUSSIAN && x->raw_known) {
-        band_close(&sum, band_limit(p->b_dtype), f);
-    }
+    banded_close(&b, of->data == DATA_GAUSSIAN && x->raw_known ? f : NULL);
 }
 
 void oracle_moe(const job *of, opreg_level level, uint8_t *const outputs[JOB_BUFS], finding *f) {
@@ -118,46 +101,102 @@ void oracle_combine(const job *of, uint8_t *const outputs[JOB_BUFS], finding *f)
 
 /* ---- moe_ffn: the band against float64 all through -------------------------------------------------- */
 
-static void ffn_compare(const job *of, const double *h, const uint8_t *y, finding *f) {
+/* One result of a token: the sum over its slots, and the expected power of its error. */
+typedef struct ffn_sum {
+    double value, power;
+} ffn_sum;
+
+/* Adds row r of h times row n of its expert's down weights. */
+static void ffn_add(const job *of, const double *h, const double *h_power, int64_t r,
+                    const double *values, ffn_sum *sum) {
+    const opreg_moe_ffn *p = &of->problem.ffn;
+    int64_t t = r / p->top_k, e = ((const moe_notes *)of->extra)->expert_of[r];
+    double w = (double)element_load(OPREG_F32, of->bufs[OPREG_FFN_WEIGHTS].data +
+                                                   4 * (t * p->weights_stride + r % p->top_k));
+    double limit = band_limit(p->down_dtype), dot = 0, power = 0;
+    for (int64_t i = 0; i < p->inter; i++) {
+        double value = values[i], hi = h[r * p->inter + i];
+        dot += value * hi;
+        power += value * value * (limit * hi * hi + h_power[r * p->inter + i]);
+    }
+    w *= p->down_dtype == OPREG_NVFP4 ? (double)of->weights[2].records[e].tensor_scale : 1;
+    sum->value += dot * w;
+    sum->power += power * w * w;
+}
+
+/* h and the expected power of its error, [rows, inter]. */
+static void ffn_compare(const job *of, const double *h, const double *h_power, const uint8_t *y,
+                        finding *f) {
     const opreg_moe_ffn *p = &of->problem.ffn;
     const moe_notes *notes = of->extra;
     double *values = malloc((size_t)p->inter * sizeof *values);
     double *sizes = malloc((size_t)p->inter * sizeof *sizes);
-    double *sum = calloc((size_t)(p->tokens * p->hidden) + 1, sizeof *sum);
-    double limit = band_limit(p->down_dtype);
-    band b = {0, 0, 0, 0};
-    for (int64_t n = 0; values != NULL && sizes != NULL && sum != NULL && n < p->hidden; n++) {
-        for (int64_t r = 0; r < notes->rows; r++) {
-            int64_t t = r / p->top_k, e = notes->expert_of[r];
-            const uint8_t *w = of->bufs[OPREG_FFN_WEIGHTS].data +
-                               4 * (t * p->weights_stride + r % p->top_k);
-            double dot = 0;
-            if (e < 0) {
-                continue;
+    ffn_sum *sums = calloc((size_t)(p->tokens * p->hidden) + 1, sizeof *sums);
+    /* two quantizations in a row, each within its format's band */
+    double limit = band_limit(p->down_dtype) + band_limit(p->b_dtype);
+    banded b;
+    int ok = banded_open(&b, p->y_dtype, limit, p->tokens, p->hidden);
+    ok = ok && values != NULL && sizes != NULL && sums != NULL;
+    for (int64_t e = 0; ok && e < p->experts; e++) {
+        for (int64_t n = 0; n < p->hidden; n++) {
+            int known = 0;
+            for (int64_t r = 0; r < notes->rows; r++) {
+                if (notes->expert_of[r] != e) {
+                    continue;
+                }
+                if (!known) {
+                    weight_row(&of->weights[2], e, n, values, sizes);
+                    known = 1;
+                }
+                ffn_add(of, h, h_power, r, values, &sums[r / p->top_k * p->hidden + n]);
             }
-            weight_row(&of->weights[2], e, n, values, sizes);
-            for (int64_t i = 0; i < p->inter; i++) {
-                dot += values[i] * h[r * p->inter + i];
-            }
-            dot *= p->down_dtype == OPREG_NVFP4 ? (double)of->weights[2].records[e].tensor_scale : 1;
-            sum[t * p->hidden + n] += dot * (double)element_load(OPREG_F32, w);
         }
     }
-    for (int64_t t = 0; sum != NULL && t < p->tokens; t++) {
+    for (int64_t t = 0; ok && t < p->tokens; t++) {
         int twice = 0;
         for (int64_t s = 0; s < p->top_k; s++) {
             twice |= notes->x_of[t * p->top_k + s] == MOE_TWICE;
         }
         for (int64_t n = 0; !twice && n < p->hidden; n++) {
             const uint8_t *at = y + (uint64_t)(t * p->y_stride + n) * element_bytes(p->y_dtype);
-            band_add(&b, p->y_dtype, (double)element_load(p->y_dtype, at), sum[t * p->hidden + n]);
+            const ffn_sum *sum = &sums[t * p->hidden + n];
+            banded_add(&b, t, n, (double)element_load(p->y_dtype, at), sum->value,
+                       sum->power / limit);
         }
     }
-    /* two quantizations in a row, each within its format's band */
-    band_close(&b, limit + band_limit(p->b_dtype), f);
+    banded_close(&b, ok ? f : NULL);
     free(values);
     free(sizes);
-    free(sum);
+    free(sums);
+}
+
+/* h = glu of the two dots, over them in d[0]: raw and power. */
+static void ffn_h(const opreg_moe_ffn *p, const dots d[2], int64_t count) {
+    double limit = band_limit(p->b_dtype);
+    for (int64_t i = 0; i < count; i++) {
+        const double raws[2] = {d[0].raw[i], d[1].raw[i]};
+        const double powers[2] = {d[0].power[i], d[1].power[i]};
+        d[0].raw[i] =
+            glu_exact(p->glu, (double)p->glu_alpha, (double)p->glu_limit, raws[0], raws[1]);
+        d[0].power[i] = limit * glu_power(p->glu, (double)p->glu_alpha, (double)p->glu_limit, raws,
+                                          powers, limit);
+    }
+}
+
+/* The step of h's own quantizer: h is no gaussian, and its largest may stand far above the rest.  As
+ * with gaussian data, the band is an order above the quantizer's noise of step^2 / 12. */
+static void ffn_step(const opreg_moe_ffn *p, const dots *h) {
+    uint32_t act = format_by_id(p->down_dtype)->act_dtype;
+    int64_t block = act == OPREG_Q8_K ? 256 : 32;
+    for (int64_t first = 0; act != OPREG_F32 && first < h->rows * p->inter; first += block) {
+        double largest = 0;
+        for (int64_t i = first; i < first + block; i++) {
+            largest = fmax(largest, fabs(h->raw[i]));
+        }
+        for (int64_t i = first; i < first + block; i++) {
+            h->power[i] += largest * largest / (127.0 * 127.0);
+        }
+    }
 }
 
 void oracle_ffn(const job *of, uint8_t *const outputs[JOB_BUFS], finding *f) {
@@ -174,11 +213,9 @@ void oracle_ffn(const job *of, uint8_t *const outputs[JOB_BUFS], finding *f) {
     }
     if (dots_make(&of->weights[0], &x, notes->rows, notes->x_of, notes->expert_of, &d[0]) &&
         dots_make(&of->weights[1], &x, notes->rows, notes->x_of, notes->expert_of, &d[1])) {
-        for (int64_t i = 0; i < notes->rows * p->inter; i++) {
-            d[0].raw[i] = glu_exact(p->glu, (double)p->glu_alpha, (double)p->glu_limit,
-                                    d[0].raw[i], d[1].raw[i]);
-        }
-        ffn_compare(of, d[0].raw, outputs[OPREG_FFN_Y], f);
+        ffn_h(p, d, notes->rows * p->inter);
+        ffn_step(p, &d[0]);
+        ffn_compare(of, d[0].raw, d[0].power, outputs[OPREG_FFN_Y], f);
     }
     dots_clear(&d[0]);
     dots_clear(&d[1]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cases.h"
+#include "cases_far.h"
 #include "oracle.h"
 
 static void put_u32(uint8_t *bytes, uint8_t *owned, uint64_t at, uint32_t value) {
@@ -68,7 +69,7 @@ static void fill_ids(random_state *random, const case_key *key, int32_t experts,
     int32_t lone = (int32_t)random_below(random, (uint32_t)experts);
     static const int32_t hostile[] = {-1, INT32_MAX, INT32_MIN, -7};
     for (int64_t i = 0; i < count; i++) {
-        switch (key->index % 6) {
+        switch (is_far(key) ? key->index % 2 * 2 : key->index % 6) {
         case 0: ids[i] = (int32_t)random_below(random, (uint32_t)experts); break;
         case 1: ids[i] = lone; break; /* all on one expert */
         case 2: /* one in three invalid */
@@ -102,9 +103,12 @@ int case_make_route(const case_key *key, job *out) {
     /* the number of pairs runs through 0..130 */
     pairs = key->index % 131;
     p->top_k = (int32_t)PICK(key, "slots", slots);
+    if (is_far(key)) {
+        pairs = (uint64_t)far_pairs(key, p->top_k);
+    }
     p->top_k = pairs % (uint64_t)p->top_k == 0 ? p->top_k : 1;
     p->tokens = (int64_t)pairs / p->top_k;
-    p->experts = (int32_t)PICK(key, "experts", experts);
+    p->experts = is_far(key) ? far_experts(key) : (int32_t)PICK(key, "experts", experts);
     p->ids_stride = p->top_k;
     p->weights_stride = p->top_k;
     if (p->form == OPREG_ROUTE_TOPK) {

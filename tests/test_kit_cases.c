@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cases.h"
+#include "cases_far.h"
 #include "formats/formats.h"
 #include "opreg/opreg_test.h"
 
@@ -48,6 +49,10 @@ static void every_case_is_a_valid_problem_with_exact_buffers(void **state) {
             uint32_t format = takes_weights(op) ? format_at(f)->id : 0;
             for (uint32_t i = 0; i < cases_count((opreg_op)op, format, 0); i++) {
                 case_key key = {(opreg_op)op, format, i, 0, 7};
+                check_one(&key);
+            }
+            for (uint32_t i = 0; i < cases_far((opreg_op)op, OPREG_KIT_FULL); i++) {
+                case_key key = {(opreg_op)op, format, CASE_FAR + i, 0, 7};
                 check_one(&key);
             }
         }
@@ -219,9 +224,43 @@ static void routes_meet_hostile_starts_counts_and_destinations(void **state) {
     assert_true(twice);
 }
 
+/* Farther than the edges of tiles and the small counts of the other cases go. */
+static void far_cases_of_a_quick_run_reach_every_axis(void **state) {
+    int64_t n = 0, m = 0, experts = 0, entries = 0, heads = 0, seqs = 0, length = 0, pages = 0;
+    (void)state;
+    for (uint32_t op = 1; op <= OPREG_OP_COUNT; op++) {
+        for (size_t f = 0; f < (takes_weights(op) ? format_count() : 1); f++) {
+            for (uint32_t i = 0; i < cases_far((opreg_op)op, OPREG_KIT_QUICK); i++) {
+                case_key key = {(opreg_op)op, takes_weights(op) ? format_at(f)->id : 0, CASE_FAR + i,
+                                0, 11};
+                job of;
+                assert_true(case_make(&key, &of));
+                if (op == OPREG_OP_MATMUL_BT_QUANT) {
+                    n = of.problem.matmul.n > n ? of.problem.matmul.n : n;
+                    m = of.problem.matmul.m > m ? of.problem.matmul.m : m;
+                } else if (op == OPREG_OP_MOE_MATMUL) {
+                    int64_t pairs = of.problem.moe.tokens * of.problem.moe.top_k;
+                    experts = of.problem.moe.experts > experts ? of.problem.moe.experts : experts;
+                    entries = pairs > entries ? pairs : entries;
+                } else if (op == OPREG_OP_PAGED_ATTN_DECODE) {
+                    const opreg_paged_attn_decode *p = &of.problem.attn;
+                    heads = p->kv_heads > heads ? p->kv_heads : heads;
+                    seqs = p->seqs > seqs ? p->seqs : seqs;
+                    length = p->max_seq_len > length ? p->max_seq_len : length;
+                    pages = p->num_blocks > pages ? p->num_blocks : pages;
+                }
+                job_clear(&of);
+            }
+        }
+    }
+    assert_true(n > 1120 && m > 64 && experts > 256 && entries > 1000);
+    assert_true(heads >= 8 && seqs > 32 && length > 4096 && pages > 4096);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_is_a_valid_problem_with_exact_buffers),
+        cmocka_unit_test(far_cases_of_a_quick_run_reach_every_axis),
         cmocka_unit_test(a_seed_repeats_a_case_byte_for_byte),
         cmocka_unit_test(other_data_leaves_the_problem_and_the_weights_alone),
         cmocka_unit_test(every_m_and_all_nine_dtype_pairs_are_met_by_each_format),

@@ -167,7 +167,8 @@ RUN(other_order) {
     int64_t step = info->values > 1 ? info->values : 8, half = p.k / step / 2 * step;
     float *sums = spare(call);
     (void)state;
-    if (half == 0 || p.glu != OPREG_GLU_NONE || p.x_dtype > OPREG_BF16 || p.m > 64) {
+    if (half == 0 || p.glu != OPREG_GLU_NONE || p.x_dtype > OPREG_BF16 ||
+        (uint64_t)(p.m * p.n) * 8 > SPARE) {
         return FAITHFUL(MATMUL_BT_QUANT, &p, call);
     }
     for (int i = 0; i < 2; i++) {
@@ -404,6 +405,7 @@ RUN(shares_its_scratch) {
 
 #include "mutations_moe.inc"
 #include "mutations_attention.inc"
+#include "mutations_far.inc"
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include "cpu/cpu.h"
 #include "mutations.h"
 
-#define KERNELS_MOST 96
+#define KERNELS_MOST 192
 #define CACHED 1024
 
 static const opreg_kernel *reference, *all[KERNELS_MOST];
