@@ -31,6 +31,8 @@ const char *flags_words(flag_kind kind) {
         return "off on exact fast";
     case FLAG_CPU_LEVEL:
         return "on exact fast";
+    case FLAG_REFERENCE:
+        return "on";
     case FLAG_TRACE:
         return "off plan run";
     case FLAG_SHADOW:
@@ -52,6 +54,8 @@ static int is_one_of(const char *word, const char *const *words) {
     }
     return 0;
 }
+
+static int can_be_off(flag_kind kind) { return kind != FLAG_CPU_LEVEL && kind != FLAG_REFERENCE; }
 
 /* A word in its first spelling ("yes" is "on"), or null when the kind does not take it. */
 static const char *accept_word(flag_kind kind, const char *word) {
@@ -76,6 +80,7 @@ static const char *accept_word(flag_kind kind, const char *word) {
         return is_one_of(word, no) ? "off" : NULL;
     case FLAG_DIR:
         return NULL; /* only the environment sets it */
+    case FLAG_REFERENCE:
     case FLAG_VARIANT:
     case FLAG_SWITCH:
         break;
@@ -83,7 +88,7 @@ static const char *accept_word(flag_kind kind, const char *word) {
     if (is_one_of(word, yes)) {
         return "on";
     }
-    return is_one_of(word, no) && kind != FLAG_CPU_LEVEL ? "off" : NULL;
+    return is_one_of(word, no) && can_be_off(kind) ? "off" : NULL;
 }
 
 /* Edits (insert, delete, replace, swap of neighbours) between two names, at most 127 long. */
@@ -236,7 +241,7 @@ static void read_variable(flags *store, flag_setting *row) {
         row->text = value;
         word = accept_word((flag_kind)row->kind, value);
         if (word == NULL) {
-            word = row->kind == FLAG_CPU_LEVEL ? "on" : "off";
+            word = can_be_off((flag_kind)row->kind) ? "off" : "on";
             complain(store, "%s=\"%s\" counts as %s: it takes %s", row->variable, value, word,
                      flags_words((flag_kind)row->kind));
         }

@@ -12,6 +12,7 @@ typedef enum flag_kind {
     FLAG_LEVEL,     /* a plugin: off on exact fast                                                  */
     FLAG_CPU_LEVEL, /* the built-in backend: on exact fast                                          */
     FLAG_VARIANT,   /* one kernel: on off                                                           */
+    FLAG_REFERENCE, /* a baseline of the built-in backend, the truth for all others: on              */
     FLAG_SWITCH,    /* on off                                                                       */
     FLAG_TRACE,     /* off plan run                                                                 */
     FLAG_SHADOW,    /* off 1/n                                                                      */

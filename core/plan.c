@@ -402,7 +402,9 @@ opreg_status opreg_plan_run(const opreg_plan *plan, const opreg_args *args) {
         }
         args = &full;
     }
-    status = run(plan, args);
+    status = args->reserved == 0 ? run(plan, args)
+                                 : fail(OPREG_E_ARG, "opreg_args: reserved is %u, it must be 0",
+                                        args->reserved);
     if (atomic_load_explicit(&plan->reg->trace, memory_order_relaxed) > 1) {
         trace_run(plan, status);
     }

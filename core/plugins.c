@@ -78,8 +78,11 @@ static opreg_status define_kernel_flags(plugin_entry *entry) {
     char flag[128];
     for (uint32_t i = 0; i < entry->table.num_kernels; i++) {
         opreg_status status;
+        int is_reference = entry->origin == ORIGIN_BUILT_IN &&
+                           (entry->kernels[i].flags & OPREG_KF_BASELINE) != 0;
         snprintf(flag, sizeof flag, "%s/%s", entry->name, entry->kernels[i].name);
-        status = flags_define(&reg->flags, flag, FLAG_VARIANT, "off", entry->kernels[i].summary,
+        status = flags_define(&reg->flags, flag, is_reference ? FLAG_REFERENCE : FLAG_VARIANT,
+                              is_reference ? "on" : "off", entry->kernels[i].summary,
                               &entry->kernel_flags[i]);
         if (status != OPREG_OK) {
             return status;

@@ -15,9 +15,14 @@ opreg_status struct_load(void *out, size_t known, const void *in, const char *wh
         return fail(OPREG_E_ARG, "the %s is null", what);
     }
     memcpy(&size, in, sizeof size);
-    if (size < sizeof size || size > STRUCT_SIZE_MAX) {
+    if (size < sizeof size) {
         return fail(OPREG_E_ARG, "the %s has struct_size %u: set it to its sizeof, %zu", what, size,
                     known);
+    }
+    if (size > STRUCT_SIZE_MAX) {
+        return fail(OPREG_E_ARG,
+                    "the %s has struct_size %u, more than any opreg takes (%u): is it set? Its sizeof is %zu",
+                    what, size, STRUCT_SIZE_MAX, known);
     }
     memset(out, 0, known);
     memcpy(out, in, size < known ? size : known);

@@ -150,6 +150,14 @@ static void null_arguments_are_refused(void **state) {
     opreg_plan_destroy(NULL);
 }
 
+static void a_reserved_argument_must_be_zero(void **state) {
+    (void)state;
+    p.args.reserved = 7;
+    refuses_run(OPREG_E_ARG, "reserved is 7, it must be 0");
+    p.args.reserved = 0;
+    assert_works(opreg_plan_run(p.plan, &p.args));
+}
+
 static void an_older_callers_arguments_are_read(void **state) {
     opreg_plan *plan = NULL;
     (void)state;
@@ -270,6 +278,7 @@ int main(void) {
         TEST(a_weight_of_another_registry_is_refused),
         TEST(a_wrong_workspace_is_refused),
         TEST(null_arguments_are_refused),
+        TEST(a_reserved_argument_must_be_zero),
         TEST(an_older_callers_arguments_are_read),
         TEST(an_empty_problem_calls_no_kernel),
         TEST(a_route_of_no_tokens_is_still_written),

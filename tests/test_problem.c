@@ -192,6 +192,9 @@ static void null_and_unknown_operators_are_refused(void **state) {
     assert_failed(opreg_problem_check((opreg_op)10, &p), OPREG_E_ARG, "10 is not an operator");
     p.struct_size = 0;
     assert_failed(opreg_problem_check(OPREG_OP_MATMUL_BT_QUANT, &p), OPREG_E_ARG, "struct_size 0");
+    p.struct_size = 4097;
+    assert_failed(opreg_problem_check(OPREG_OP_MATMUL_BT_QUANT, &p), OPREG_E_ARG,
+                  "struct_size 4097, more than any opreg takes (4096)");
 }
 
 static void a_longer_struct_is_fine_while_its_new_bytes_are_zero(void **state) {

@@ -21,7 +21,7 @@ static int clear_environment(void **state) {
     static const char *const names[] = {"OPREG_FAKE_GOOD", "OPREG_FAKE_GOOD_BASE", "OPREG_PLUGIN_DIR",
                                         "OPREG_TRACE", "OPREG_STRICT", "OPREG_GUARD",
                                         "OPREG_SHADOW", "OPREG_FAKE_GOOD_INT_ONE",
-                                        "OPREG_FAKE_GOD", "OPREG_FAKE_GOOD_OLD_ONE", "OPREG_FAKE"};
+                                        "OPREG_CPU_REFERENCE_MATMUL", "OPREG_FAKE_GOD", "OPREG_FAKE_GOOD_OLD_ONE", "OPREG_FAKE"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         unsetenv(names[i]);
@@ -285,6 +285,21 @@ static void a_wrong_enable_changes_nothing(void **state) {
     assert_failed(opreg_enable(reg, "shadow-dir", "here"), OPREG_E_ARG, "not an absolute path");
     assert_failed(opreg_enable(reg, "shadow-dir", "/nowhere"), OPREG_E_ARG, "cannot be written");
     assert_failed(opreg_enable(NULL, "cpu", "on"), OPREG_E_ARG, "null");
+    assert_works(opreg_destroy(reg));
+}
+
+static void the_reference_cannot_be_switched_off(void **state) {
+    opreg_registry *reg = NULL;
+    (void)state;
+    setenv("OPREG_CPU_REFERENCE_MATMUL", "off", 1);
+    assert_failed(create(OPREG_CF_STRICT, &reg), OPREG_E_STRICT, "it takes on");
+    assert_works(create(0, &reg));
+    assert_text(said.text, "OPREG_CPU_REFERENCE_MATMUL=\"off\" counts as on: it takes on");
+    assert_int_equal(kernel_row(reg, "cpu/reference_matmul").enabled, 1);
+    assert_failed(opreg_enable(reg, "cpu/reference_matmul", "off"), OPREG_E_ARG,
+                  "does not take \"off\", it takes: on");
+    assert_int_equal(kernel_row(reg, "cpu/reference_matmul").enabled, 1);
+    assert_works(opreg_enable(reg, "cpu/reference_matmul", "on"));
     assert_works(opreg_destroy(reg));
 }
 
@@ -582,6 +597,7 @@ int main(int argc, char **argv) {
         TEST(a_directory_must_be_absolute),
         TEST(a_directory_that_every_user_may_write_is_warned_about),
         TEST(a_wrong_enable_changes_nothing),
+        TEST(the_reference_cannot_be_switched_off),
         TEST(two_registries_do_not_know_each_other),
         TEST(a_name_can_be_added_once),
         TEST(a_plugin_with_live_plans_is_busy),

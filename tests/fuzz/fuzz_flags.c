@@ -35,9 +35,10 @@ static void do_line(flags *store, char *line) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const core[] = {"trace", "strict", "shadow", "guard", "plugin-dir", "cpu"};
+    static const char *const core[] = {"trace", "strict", "shadow", "guard", "plugin-dir", "cpu",
+                                       "cpu/reference_matmul"};
     static const flag_kind kinds[] = {FLAG_TRACE, FLAG_SWITCH, FLAG_SHADOW,
-                                      FLAG_SWITCH, FLAG_DIR,  FLAG_CPU_LEVEL};
+                                      FLAG_SWITCH, FLAG_DIR,  FLAG_CPU_LEVEL, FLAG_REFERENCE};
     fuzz_input in = {data, size};
     char *text = fuzz_text(&in), *lines[MAX_LINES + 1] = {NULL};
     const char *env[MAX_LINES + 1] = {NULL};
