@@ -13,12 +13,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "error.h"
 
 #define SLOTS 16
 #define MAX_THREADS 1024u
+#define SPIN_NS     100000 /* a worker looks for the next run for so long before it sleeps */
 
 typedef struct job {
     void (*task)(void *arg, int64_t i);
@@ -36,6 +38,7 @@ typedef struct slot {
 struct pool {
     uint32_t threads;
     atomic_uint started;
+    int may_spin; /* 0 where the threads are more than the processors */
     pid_t pid;
     int running; /* pool_start has been called                                                      */
     atomic_int stop;
@@ -91,10 +94,47 @@ static void work_on(job *j) {
     }
 }
 
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Runs of a decode step follow each other closely, and waking a thread takes as long as a small one. */
+static int spin_for_wake(pool *p) {
+    int64_t end = now_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < 32; i++) {
+            if (sem_trywait(&p->wake) == 0) {
+                return 1;
+            }
+            relax();
+        }
+    } while (now_ns() < end);
+    return 0;
+}
+
+/* 0 when the threads are to stop. */
+static int wait_for_run(pool *p) {
+    if (!p->may_spin || !spin_for_wake(p)) {
+        while (sem_wait(&p->wake) != 0) {
+        }
+    }
+    return !atomic_load(&p->stop);
+}
+
 static void *worker(void *argument) {
     pool *p = argument;
     float_enter();
-    while (sem_wait(&p->wake) != 0 || !atomic_load(&p->stop)) {
+    while (wait_for_run(p)) {
         for (int i = 0; i < SLOTS; i++) {
             slot *s = &p->slots[i];
             job *j;
@@ -120,12 +160,14 @@ static uint32_t allowed_processors(void) {
 }
 
 opreg_status pool_create(uint32_t threads, pool **out) {
+    uint32_t processors = allowed_processors();
     pool *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return fail(OPREG_E_NOMEM, "no memory for the thread pool");
     }
-    p->threads = threads > 0 ? threads : allowed_processors();
+    p->threads = threads > 0 ? threads : processors;
     p->threads = p->threads < MAX_THREADS ? p->threads : MAX_THREADS;
+    p->may_spin = p->threads <= processors;
     p->pid = getpid();
     if (sem_init(&p->wake, 0, 0) != 0) {
         free(p);

@@ -75,59 +75,6 @@ void attention_query_make(const opreg_paged_attn_decode *problem, const opreg_bu
     }
 }
 
-/* b, which has the higher positions, into a. */
-void attention_merge(attention_part *a, const attention_part *b, int32_t d) {
-    float factor_a, factor_b;
-    if (!b->used) {
-        return;
-    }
-    if (!a->used) {
-        a->used = 1;
-        a->m = b->m;
-        a->l = b->l;
-        memcpy(a->o, b->o, (size_t)d * sizeof a->o[0]);
-        return;
-    }
-    a->m = canonical_merge(a->m, b->m, &factor_a, &factor_b);
-    a->l = a->l * factor_a + b->l * factor_b;
-    for (int32_t e = 0; e < d; e++) {
-        a->o[e] = a->o[e] * factor_a + b->o[e] * factor_b;
-    }
-}
-
-void attention_join_strands(attention_part *strands, int32_t d) {
-    for (int distance = 1; distance < CANONICAL_STRANDS; distance *= 2) {
-        for (int r = 0; r < CANONICAL_STRANDS; r += 2 * distance) {
-            attention_merge(&strands[r], &strands[r + distance], d);
-        }
-    }
-}
-
-attention_part *attention_push(attention_stack *stack) {
-    attention_part *part = &stack->parts[stack->depth];
-    stack->level[stack->depth++] = 0;
-    part->used = 0;
-    return part;
-}
-
-void attention_settle(attention_stack *stack, int32_t d) {
-    while (stack->depth > 1 && stack->level[stack->depth - 1] == stack->level[stack->depth - 2]) {
-        stack->depth--;
-        attention_merge(&stack->parts[stack->depth - 1], &stack->parts[stack->depth], d);
-        stack->level[stack->depth - 1]++;
-    }
-}
-
-attention_part *attention_finish(attention_stack *stack, int32_t d) {
-    if (stack->depth == 0) {
-        return attention_push(stack);
-    }
-    for (; stack->depth > 1; stack->depth--) {
-        attention_merge(&stack->parts[stack->depth - 2], &stack->parts[stack->depth - 1], d);
-    }
-    return &stack->parts[0];
-}
-
 void attention_load_query(const attention_job *job, int64_t token, int64_t head,
                           attention_query *query) {
     const opreg_paged_attn_decode *p = job->problem;

@@ -3,17 +3,7 @@
 #ifndef OPREG_CPU_ATTENTION_H
 #define OPREG_CPU_ATTENTION_H
 
-#include "cpu/cpu.h"
-
-#define ATTENTION_MAX_DIM  512
-#define ATTENTION_MAX_TREE 25 /* 2^31 positions are 2^23 segments */
-
-/* Running softmax over some keys: maximum, sum, weighted values.  The rest is unset while no key
- * was used. */
-typedef struct attention_part {
-    int used;
-    float m, l, o[ATTENTION_MAX_DIM];
-} attention_part;
+#include "cpu/attention_parts.h"
 
 typedef struct attention_query {
     const opreg_paged_attn_decode *problem;
@@ -31,9 +21,9 @@ typedef struct attention_query {
 void attention_query_make(const opreg_paged_attn_decode *problem, const opreg_buf *bufs,
                           int64_t token, int64_t head, attention_query *out);
 
-/* The page of a position, or -1 where the key is masked. */
-static inline int64_t attention_page(const attention_query *query, int64_t position) {
-    int64_t index = position / query->problem->block_size;
+/* The page of a position whose entry is `index`, or -1 where the key is masked. */
+static inline int64_t attention_page_at(const attention_query *query, int64_t position,
+                                        int64_t index) {
     if (position < query->begin || position >= query->end || index >= query->num_pages) {
         return -1;
     }
@@ -42,32 +32,14 @@ static inline int64_t attention_page(const attention_query *query, int64_t posit
                : -1;
 }
 
+static inline int64_t attention_page(const attention_query *query, int64_t position) {
+    return attention_page_at(query, position, position / query->problem->block_size);
+}
+
 typedef struct attention_job {
     const opreg_paged_attn_decode *problem;
     const opreg_buf *bufs;
 } attention_job;
-
-/* b, which has the higher positions, into a. */
-void attention_merge(attention_part *a, const attention_part *b, int32_t d);
-
-/* Eight strands as a tree, into the first. */
-void attention_join_strands(attention_part *strands, int32_t d);
-
-/* Segments 0 .. as a tree: 2j with 2j + 1, then those pairs; a node without a partner moves up.
- * parts[i] holds a finished node of 2^level[i] segments. */
-typedef struct attention_stack {
-    int depth, level[ATTENTION_MAX_TREE];
-    attention_part parts[ATTENTION_MAX_TREE];
-} attention_stack;
-
-/* The place of the next segment, with no key used. */
-attention_part *attention_push(attention_stack *stack);
-
-/* After that segment is filled: joins the nodes that are whole. */
-void attention_settle(attention_stack *stack, int32_t d);
-
-/* After the last segment: the one part of all. */
-attention_part *attention_finish(attention_stack *stack, int32_t d);
 
 /* Sets the query's q. */
 void attention_load_query(const attention_job *job, int64_t token, int64_t head,

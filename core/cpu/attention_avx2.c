@@ -5,6 +5,11 @@
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
+#define SCORE_HEADS   2
+#define SCORE_CHAINS  2
+#define VALUE_HEADS   2
+#define VALUE_VECTORS 2
+
 typedef struct VF {
     __m256 a, b;
 } VF;

@@ -5,6 +5,11 @@
 #if defined(__AVX512F__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
+#define SCORE_HEADS   2
+#define SCORE_CHAINS  8
+#define VALUE_HEADS   2
+#define VALUE_VECTORS 4
+
 typedef __m512 VF;
 static inline VF load_v(const float *p) {
     return _mm512_loadu_ps(p);

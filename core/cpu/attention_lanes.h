@@ -5,20 +5,31 @@
  * A vector lane is a key while scores are made and an element of the head while values are added,
  * so that the order of docs/numerics.md never crosses lanes.  Sixty-four positions, which are one
  * step of all eight strands, are loaded once for all heads of the task.  The includer defines VF, a
- * vector of LANES floats, load_v, store_v, set_v, add_v, mul_v, fma_v, transpose16 and widen.  The
- * loops over 64 keys are plain C that the compiler turns into vectors. */
+ * vector of LANES floats, load_v, store_v, set_v, add_v, mul_v, fma_v, transpose16 and widen, and how
+ * much its registers hold: SCORE_HEADS times SCORE_CHAINS accumulators of scores, VALUE_HEADS times
+ * VALUE_VECTORS vectors of values.  The loops over 64 keys are plain C that the compiler turns into
+ * vectors. */
+
+#define BLOCK_FN static inline __attribute__((always_inline))
 
 #define LANES     16
 #define STEP_KEYS (CANONICAL_STEP * CANONICAL_STRANDS)
 #define HEADS     4
 #define MAX_DIM   ATTENTION_LANES_MAX_DIM
 
+/* Where the 64 positions from first on are. */
+typedef struct lanes_keys {
+    int64_t first;
+    int64_t k[STEP_KEYS], v[STEP_KEYS]; /* first elements of the rows; -1 where the key is masked */
+    int live[STEP_KEYS], of_strand[CANONICAL_STRANDS], count; /* count and of_strand: live ones   */
+} lanes_keys;
+
 typedef struct lanes_step {
     float k[STEP_KEYS * MAX_DIM]; /* element e of key 16t + l at (t * d + e) * 16 + l */
     float v[STEP_KEYS * MAX_DIM]; /* of key i at i * d, d the head_dim in whole vectors */
-    float scores[STEP_KEYS], p[STEP_KEYS];
-    int64_t values[STEP_KEYS]; /* of the first element of a key's v; -1 where the key is masked */
-    int live[STEP_KEYS];
+    float scores[HEADS][STEP_KEYS];
+    lanes_keys keys, next; /* of this step and the one after it */
+    int asked_k, asked_v;  /* rows of next that were asked for  */
 } lanes_step;
 
 /* The last vector of a row is whole: what is past head_dim is dropped. */
@@ -44,12 +55,41 @@ static void load_keys(const attention_query *query, const int64_t *keys, const f
     }
 }
 
-/* Rows of a page are far apart: they are asked for before they are needed. */
-static inline void fetch_row(const void *cache, int64_t first, const opreg_paged_attn_decode *p) {
+/* Finds the 64 positions from first on. */
+static void find_keys(const attention_query *query, int64_t first, lanes_keys *keys) {
+    const opreg_paged_attn_decode *p = query->problem;
+    int64_t index = first / p->block_size, slot = first % p->block_size;
+    memset(keys->of_strand, 0, sizeof keys->of_strand);
+    keys->first = first;
+    keys->count = 0;
+    for (int i = 0; i < STEP_KEYS; i++) {
+        int64_t page = attention_page_at(query, first + i, index);
+        keys->live[i] = page >= 0;
+        keys->k[i] = page < 0 ? -1
+                              : page * p->k_block_stride + slot * p->k_slot_stride +
+                                    query->kv_head * p->k_head_stride;
+        keys->v[i] = page < 0 ? -1
+                              : page * p->v_block_stride + slot * p->v_slot_stride +
+                                    query->kv_head * p->v_head_stride;
+        keys->count += page >= 0;
+        keys->of_strand[i % CANONICAL_STRANDS] += page >= 0;
+        if (++slot == p->block_size) {
+            slot = 0;
+            index++;
+        }
+    }
+}
+
+/* Rows of a page are far apart: those of the next step are asked for, some at a time, while this one
+ * is computed. */
+static inline void fetch_rows(const void *cache, const int64_t *rows, int *asked, int count,
+                              const opreg_paged_attn_decode *p) {
     int64_t size = p->kv_dtype == OPREG_F32 ? 4 : p->kv_dtype == OPREG_F8_E4M3 ? 1 : 2;
-    const char *row = (const char *)cache + first * size;
-    for (int64_t byte = 0; byte < p->head_dim * size; byte += 64) {
-        __builtin_prefetch(row + byte);
+    for (int end = *asked + count; *asked < end && *asked < STEP_KEYS; (*asked)++) {
+        const char *row = (const char *)cache + rows[*asked] * size;
+        for (int64_t byte = 0; rows[*asked] >= 0 && byte < p->head_dim * size; byte += 64) {
+            __builtin_prefetch(row + byte, 0, 2);
+        }
     }
 }
 
@@ -57,91 +97,131 @@ static inline void fetch_row(const void *cache, int64_t first, const opreg_paged
 static int load_step(const attention_query *query, int64_t first, const float *fp8,
                      lanes_step *step) {
     const opreg_paged_attn_decode *p = query->problem;
-    int64_t keys[STEP_KEYS];
     int32_t d = whole_vectors(p->head_dim);
-    int count = 0;
-    for (int i = 0; i < STEP_KEYS; i++) {
-        int64_t page = attention_page(query, first + i), slot = (first + i) % p->block_size;
-        step->live[i] = page >= 0;
-        keys[i] = page < 0 ? -1
-                           : page * p->k_block_stride + slot * p->k_slot_stride +
-                                 query->kv_head * p->k_head_stride;
-        step->values[i] = page < 0 ? -1
-                                   : page * p->v_block_stride + slot * p->v_slot_stride +
-                                         query->kv_head * p->v_head_stride;
-        count += page >= 0;
-        if (page >= 0) {
-            fetch_row(query->k, keys[i], p);
-        }
+    if (step->next.first != first) {
+        find_keys(query, first, &step->next);
     }
-    if (count == 0) {
-        return 0;
-    }
-    for (int t = 0; t < STEP_KEYS / LANES; t++) {
-        for (int i = t * LANES; i < (t + 1) * LANES; i++) {
-            if (step->live[i]) {
-                fetch_row(query->v, step->values[i], p);
-            }
-        }
-        load_keys(query, keys + t * LANES, fp8, step->k + t * LANES * d);
+    step->keys = step->next;
+    find_keys(query, first + STEP_KEYS, &step->next);
+    step->asked_k = step->asked_v = 0;
+    for (int t = 0; step->keys.count > 0 && t < STEP_KEYS / LANES; t++) {
+        load_keys(query, step->keys.k + t * LANES, fp8, step->k + t * LANES * d);
     }
     for (int i = 0; i < STEP_KEYS; i++) {
-        if (step->live[i]) {
-            widen(step->v + i * d, query->v, step->values[i], p->head_dim, p->kv_dtype, fp8);
+        if (step->keys.live[i]) {
+            widen(step->v + i * d, query->v, step->keys.v[i], p->head_dim, p->kv_dtype, fp8);
         }
     }
-    return count;
+    return step->keys.count;
 }
 
-/* Accumulators 8g .. 8g + 7 of sixteen keys, added up neighbours first. */
-static inline VF dot_eight(const float *q, const float *k, int32_t d, int32_t run, int32_t g) {
-    VF a[8];
-    for (int i = 0; i < 8; i++) {
-        a[i] = set_v(0.0f);
-    }
-    if (8 * (g + 1) * run <= d) { /* eight chains at once */
-        const float *from = q + 8 * g * run, *column = k + 8 * g * run * LANES;
-        for (int32_t j = 0; j < run; j++) {
-            for (int i = 0; i < 8; i++) {
-                a[i] =
-                    fma_v(set_v(from[i * run + j]), load_v(column + (i * run + j) * LANES), a[i]);
+/* Accumulators 8g .. 8g + 7 of sixteen keys and some heads, added up neighbours first. */
+BLOCK_FN void dot_eight(const attention_query *queries, const int heads, const float *k, int32_t d,
+                        const int32_t run, int32_t g, VF out[SCORE_HEADS]) {
+    VF a[SCORE_HEADS][8];
+    for (int c = 0; c < 8; c += SCORE_CHAINS) {
+        const int32_t first = (8 * g + c) * run;
+        VF s[SCORE_HEADS][SCORE_CHAINS];
+        for (int h = 0; h < heads; h++) {
+            for (int i = 0; i < SCORE_CHAINS; i++) {
+                s[h][i] = set_v(0.0f);
             }
         }
-    } else {
-        for (int i = 0; i < 8; i++) {
-            for (int32_t e = (8 * g + i) * run; e < d && e < (8 * g + i + 1) * run; e++) {
-                a[i] = fma_v(set_v(q[e]), load_v(k + e * LANES), a[i]);
+        if (first + SCORE_CHAINS * run <= d) {
+            for (int32_t j = 0; j < run; j++) {
+                for (int i = 0; i < SCORE_CHAINS; i++) {
+                    VF column = load_v(k + (first + i * run + j) * LANES);
+                    for (int h = 0; h < heads; h++) {
+                        s[h][i] = fma_v(set_v(queries[h].q[first + i * run + j]), column, s[h][i]);
+                    }
+                }
+            }
+        } else {
+            for (int i = 0; i < SCORE_CHAINS; i++) {
+                for (int32_t e = first + i * run; e < d && e < first + (i + 1) * run; e++) {
+                    VF column = load_v(k + e * LANES);
+                    for (int h = 0; h < heads; h++) {
+                        s[h][i] = fma_v(set_v(queries[h].q[e]), column, s[h][i]);
+                    }
+                }
+            }
+        }
+        for (int h = 0; h < heads; h++) {
+            for (int i = 0; i < SCORE_CHAINS; i++) {
+                a[h][c + i] = s[h][i];
             }
         }
     }
-    return add_v(add_v(add_v(a[0], a[1]), add_v(a[2], a[3])),
-                 add_v(add_v(a[4], a[5]), add_v(a[6], a[7])));
+    for (int h = 0; h < heads; h++) {
+        out[h] = add_v(add_v(add_v(a[h][0], a[h][1]), add_v(a[h][2], a[h][3])),
+                       add_v(add_v(a[h][4], a[h][5]), add_v(a[h][6], a[h][7])));
+    }
 }
 
-static void score_keys(const attention_query *query, const float *k, float *restrict scores) {
-    const opreg_paged_attn_decode *p = query->problem;
-    int32_t d = p->head_dim, run = (d + 31) / 32;
-    VF low = add_v(dot_eight(query->q, k, d, run, 0), dot_eight(query->q, k, d, run, 1));
-    VF high = add_v(dot_eight(query->q, k, d, run, 2), dot_eight(query->q, k, d, run, 3));
-    store_v(scores, mul_v(mul_v(add_v(low, high), set_v(query->k_scale)), set_v(p->scale)));
-    if (p->softcap != 0.0f) {
-        for (int l = 0; l < LANES; l++) {
-            scores[l] = p->softcap * canonical_tanh(scores[l] / p->softcap);
+/* The 64 scores of some heads; `run`, the elements of an accumulator, is a constant of each call. */
+BLOCK_FN void score_heads(const attention_query *queries, const int heads, const int32_t run,
+                          lanes_step *step, float scores[][STEP_KEYS]) {
+    const opreg_paged_attn_decode *p = queries->problem;
+    const float *k = step->k;
+    int32_t d = p->head_dim;
+    for (int t = 0; t < STEP_KEYS / LANES; t++, k += LANES * whole_vectors(d)) {
+        VF part[4][SCORE_HEADS];
+        fetch_rows(queries->k, step->next.k, &step->asked_k, STEP_KEYS / 8, p);
+        for (int g = 0; g < 4; g++) {
+            dot_eight(queries, heads, k, d, run, g, part[g]);
+        }
+        for (int h = 0; h < heads; h++) {
+            VF sum = add_v(add_v(part[0][h], part[1][h]), add_v(part[2][h], part[3][h]));
+            sum = mul_v(mul_v(sum, set_v(queries->k_scale)), set_v(p->scale));
+            store_v(scores[h] + t * LANES, sum);
+        }
+    }
+}
+
+static void score_step(const attention_query *queries, int heads, lanes_step *step) {
+    const opreg_paged_attn_decode *p = queries->problem;
+    int32_t run = (p->head_dim + 31) / 32;
+#define SCORE(heads_, run_) score_heads(queries + h, heads_, run_, step, step->scores + h)
+    for (int h = 0; h < heads;) {
+        if (heads - h < SCORE_HEADS) {
+            SCORE(1, run);
+            h++;
+            continue;
+        }
+        switch (run) {
+        case 2: SCORE(SCORE_HEADS, 2); break;
+        case 4: SCORE(SCORE_HEADS, 4); break;
+        case 8: SCORE(SCORE_HEADS, 8); break;
+        default: SCORE(SCORE_HEADS, run); break;
+        }
+        h += SCORE_HEADS;
+    }
+#undef SCORE
+    for (int h = 0; p->softcap != 0.0f && h < heads; h++) {
+        for (int i = 0; i < STEP_KEYS; i++) {
+            float *score = &step->scores[h][i];
+            *score = p->softcap * canonical_tanh(*score / p->softcap);
         }
     }
 }
 
 /* Raises the maximum of each strand that has a key in the step, and scales what it holds. */
-static void raise_maxima(const lanes_step *step, attention_part *strands, int32_t d) {
+static void raise_maxima(const lanes_step *step, const float *scores, attention_part *strands,
+                         int32_t d) {
+    float maxima[CANONICAL_STRANDS];
+    for (int r = 0; r < CANONICAL_STRANDS; r++) {
+        maxima[r] = strands[r].used ? strands[r].m : -INFINITY;
+    }
+    for (int i = 0; i < STEP_KEYS; i += CANONICAL_STRANDS) {
+        for (int r = 0; r < CANONICAL_STRANDS; r++) {
+            float s = step->keys.live[i + r] ? scores[i + r] : -INFINITY;
+            maxima[r] = s > maxima[r] ? s : maxima[r];
+        }
+    }
     for (int r = 0; r < CANONICAL_STRANDS; r++) {
         attention_part *part = &strands[r];
-        float m = part->used ? part->m : -INFINITY, factor;
-        int keys = 0;
-        for (int i = r; i < STEP_KEYS; i += CANONICAL_STRANDS) {
-            m = step->live[i] && step->scores[i] > m ? step->scores[i] : m;
-            keys += step->live[i];
-        }
-        if (keys == 0) {
+        float m = maxima[r], factor;
+        if (step->keys.of_strand[r] == 0) {
             continue;
         }
         if (!part->used) {
@@ -164,57 +244,99 @@ static void raise_maxima(const lanes_step *step, attention_part *strands, int32_
     }
 }
 
-/* Some vectors of a strand, at most four, stay in registers over its eight keys. */
-static inline __attribute__((always_inline)) void add_vectors(const lanes_step *step, int r,
-                                                              float *to, const float *v, int32_t d,
-                                                              const int vectors) {
-    VF o[4];
-    for (int e = 0; e < vectors; e++) {
-        o[e] = load_v(to + e * LANES);
-    }
-    for (int i = r; i < STEP_KEYS; i += CANONICAL_STRANDS) {
-        if (step->live[i]) {
-            VF p = set_v(step->p[i]);
-            for (int e = 0; e < vectors; e++) {
-                o[e] = fma_v(p, load_v(v + i * d + e * LANES), o[e]);
-            }
-        }
-    }
-    for (int e = 0; e < vectors; e++) {
-        store_v(to + e * LANES, o[e]);
-    }
-}
-
-static void add_values(const lanes_step *step, int r, attention_part *part, int32_t head_dim) {
-    int32_t d = whole_vectors(head_dim), first = 0;
-    for (; first + 4 * LANES <= d; first += 4 * LANES) {
-        add_vectors(step, r, part->o + first, step->v + first, d, 4);
-    }
-    for (; first < d; first += LANES) {
-        add_vectors(step, r, part->o + first, step->v + first, d, 1);
-    }
-}
-
-static void attend_step(const attention_query *query, lanes_step *step, attention_part *strands) {
-    int32_t d = query->problem->head_dim;
-    float maxima[STEP_KEYS];
-    for (int t = 0; t < STEP_KEYS / LANES; t++) {
-        score_keys(query, step->k + t * LANES * whole_vectors(d), step->scores + t * LANES);
-    }
-    raise_maxima(step, strands, d);
+/* p of the step's keys, and their sums into the strands. */
+static void weigh_keys(const lanes_step *step, const float *scores, attention_part *strands,
+                       float *restrict p) {
+    float maxima[STEP_KEYS], sums[CANONICAL_STRANDS];
     for (int i = 0; i < STEP_KEYS; i++) {
-        maxima[i] = step->live[i] ? strands[i % CANONICAL_STRANDS].m : 0.0f;
+        maxima[i] = step->keys.live[i] ? strands[i % CANONICAL_STRANDS].m : 0.0f;
     }
     for (int i = 0; i < STEP_KEYS; i++) {
-        step->p[i] = canonical_exp(step->scores[i] - maxima[i]);
+        p[i] = canonical_exp(scores[i] - maxima[i]);
     }
-    for (int i = 0; i < STEP_KEYS; i++) {
-        if (step->live[i]) {
-            strands[i % CANONICAL_STRANDS].l += step->p[i];
+    for (int r = 0; r < CANONICAL_STRANDS; r++) {
+        sums[r] = strands[r].l;
+    }
+    for (int i = 0; i < STEP_KEYS; i += CANONICAL_STRANDS) {
+        for (int r = 0; r < CANONICAL_STRANDS; r++) {
+            sums[r] = step->keys.live[i + r] ? sums[r] + p[i + r] : sums[r];
         }
     }
     for (int r = 0; r < CANONICAL_STRANDS; r++) {
-        add_values(step, r, &strands[r], d);
+        strands[r].l = sums[r];
+    }
+}
+
+/* Some vectors of a strand of some heads stay in registers over its eight keys. */
+BLOCK_FN void add_vectors(const lanes_step *step, int r, float *const to[], const float *v, int32_t d,
+                          const float (*weights)[STEP_KEYS], const int heads, const int vectors) {
+    VF o[VALUE_HEADS][4];
+    for (int h = 0; h < heads; h++) {
+        for (int e = 0; e < vectors; e++) {
+            o[h][e] = load_v(to[h] + e * LANES);
+        }
+    }
+    for (int i = r; i < STEP_KEYS; i += CANONICAL_STRANDS) {
+        if (step->keys.live[i]) {
+            for (int e = 0; e < vectors; e++) {
+                VF value = load_v(v + i * d + e * LANES);
+                for (int h = 0; h < heads; h++) {
+                    o[h][e] = fma_v(set_v(weights[h][i]), value, o[h][e]);
+                }
+            }
+        }
+    }
+    for (int h = 0; h < heads; h++) {
+        for (int e = 0; e < vectors; e++) {
+            store_v(to[h] + e * LANES, o[h][e]);
+        }
+    }
+}
+
+BLOCK_FN void add_values(const lanes_step *step, int r, attention_part (*strands)[CANONICAL_STRANDS],
+                         const float (*weights)[STEP_KEYS], const int heads, int32_t head_dim) {
+    int32_t d = whole_vectors(head_dim), first = 0;
+    float *to[VALUE_HEADS];
+    for (int h = 0; h < heads; h++) {
+        to[h] = strands[h][r].o;
+    }
+    for (; first < d; first += VALUE_VECTORS * LANES) {
+        if (first + VALUE_VECTORS * LANES <= d) {
+            add_vectors(step, r, to, step->v + first, d, weights, heads, VALUE_VECTORS);
+        } else {
+            for (int32_t e = 0; first + e < d; e += LANES) {
+                float *one[VALUE_HEADS];
+                for (int h = 0; h < heads; h++) {
+                    one[h] = to[h] + e;
+                }
+                add_vectors(step, r, one, step->v + first + e, d, weights, heads, 1);
+            }
+        }
+        for (int h = 0; h < heads; h++) {
+            to[h] += VALUE_VECTORS * LANES;
+        }
+    }
+}
+
+static void attend_step(const attention_query *queries, int heads, lanes_step *step,
+                        attention_part (*strands)[CANONICAL_STRANDS]) {
+    int32_t d = queries->problem->head_dim;
+    float p[HEADS][STEP_KEYS];
+    score_step(queries, heads, step);
+    for (int h = 0; h < heads; h++) {
+        raise_maxima(step, step->scores[h], strands[h], d);
+        weigh_keys(step, step->scores[h], strands[h], p[h]);
+    }
+    for (int r = 0; r < CANONICAL_STRANDS; r++) {
+        int h = 0;
+        fetch_rows(queries->v, step->next.v, &step->asked_v, STEP_KEYS / CANONICAL_STRANDS,
+                   queries->problem);
+        for (; step->keys.of_strand[r] > 0 && h + VALUE_HEADS <= heads; h += VALUE_HEADS) {
+            add_values(step, r, strands + h, (const float(*)[STEP_KEYS])p + h, VALUE_HEADS, d);
+        }
+        for (; step->keys.of_strand[r] > 0 && h < heads; h++) {
+            add_values(step, r, strands + h, (const float(*)[STEP_KEYS])p + h, 1, d);
+        }
     }
 }
 
@@ -232,9 +354,7 @@ static void attend_segment(const attention_query *queries, int heads, int64_t se
         if (load_step(queries, segment * CANONICAL_SEGMENT + c * STEP_KEYS, fp8, step) == 0) {
             continue;
         }
-        for (int h = 0; h < heads; h++) {
-            attend_step(&queries[h], step, strands[h]);
-        }
+        attend_step(queries, heads, step, strands);
     }
     for (int h = 0; h < heads; h++) {
         attention_join_strands(strands[h], d);
@@ -255,6 +375,7 @@ static void attend(void *arg, int64_t task) {
     attention_part *tops[HEADS];
     lanes_step step;
     float fp8[256];
+    step.next.first = -1;
     for (int byte = 0; byte < 256 && p->kv_dtype == OPREG_F8_E4M3; byte++) {
         fp8[byte] = canonical_e4m3_to_f32((uint32_t)byte);
     }

@@ -21,10 +21,10 @@ typedef struct arm {
     void (*run)(void *state, int set);
     void *state;
     double *us; /* [rounds] */
-    double median, spread;
+    double least, median, spread;
 } arm;
 
-/* Times the arms in turn, round by round over the sets, after two rounds of warm-up. */
+/* Times the arms in turn, round by round over the sets, each after some runs that are not timed. */
 void time_arms(arm *arms, int count, int sets, int rounds);
 
 /* A line an arm: ratio is the fastest ggml arm's time over this one's. */
