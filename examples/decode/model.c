@@ -160,7 +160,7 @@ static int read_sizes(reading *r) {
 /* Gemma 3: five local layers, then a global one; the file may say another rhythm. */
 static int read_gemma(reading *r) {
     model *m = r->m;
-    int32_t pattern;
+    int32_t pattern = 0;
     m->glu = OPREG_GLU_GELU_TANH;
     m->embedding_scale = sqrtf((float)m->hidden);
     if (m->layers == 62) { /* the 27B model alone scales by its width */
