@@ -278,13 +278,14 @@ static int read_problems(const command *self, const bench_options *o, bench_case
     return -1;
 }
 
-/* Puts what the environment switched before the command: without it the rows are not repeated. */
+/* Puts what the environment switched before the command: without it the rows are not repeated.
+ * Folders stay out: they are this machine's. */
 static void add_flags(bench_session *b) {
     char words[sizeof b->command_line] = "";
     size_t count, used = 0;
     opreg_flag_row *rows = registry_flags(b->reg, &count);
     for (size_t i = 0; i < count && used < sizeof words; i++) {
-        if (rows[i].source == OPREG_SOURCE_ENV) {
+        if (rows[i].source == OPREG_SOURCE_ENV && rows[i].value[0] != '/') {
             used += (size_t)snprintf(words + used, sizeof words - used, "%s=%s ", rows[i].variable,
                                      rows[i].value);
         }
