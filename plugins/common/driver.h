@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * driver.h - what gpu.c and gpu_io.c need of a vendor's driver.  hip_driver.c implements it over
- * libamdhip64; a plugin links one implementation.
+ * driver.h - what gpu.c and gpu_io.c need of a vendor's driver.  cuda_driver.c implements it over
+ * libcuda, hip_driver.c over libamdhip64; a plugin links one of them.
  *
  * Functions that return int return the driver's own code, 0 for success; driver_describe names it.
  * Pointers to modules, kernels, streams, events and graphs are the driver's handles. */
@@ -23,24 +23,42 @@ int driver_load(char *text, size_t text_bytes);
 /* "hipErrorInvalidValue (1): invalid argument". */
 void driver_describe(int error, char *text, size_t text_bytes);
 
+/* "CUDA 12.2": the newest interface that the open driver has. */
+void driver_version(char *text, size_t text_bytes);
+
+/* Starts the driver. */
 int driver_count(int *count);
 
-/* arch: "gfx1100", as code objects name it. */
+/* arch: "sm_90" or "gfx1100", as code objects name it. */
 int driver_device(int ordinal, char arch[DRIVER_NAME_BYTES], char name[DRIVER_NAME_BYTES],
                   uint32_t *units, uint64_t *memory_bytes);
 
+/* 1: this driver can compile text written for the architecture `written` for `arch`. */
+int driver_compiles(const char *written, const char *arch);
+
+/* A device to make current: the caller owns it between driver_open and driver_close. */
+typedef struct driver_place {
+    int ordinal;
+    void *context; /* CUDA's primary context, retained; null elsewhere                             */
+} driver_place;
+int driver_open(int ordinal, driver_place *place);
+void driver_close(driver_place *place);
+
 /* Makes a device current on this thread; previous is what driver_leave needs to undo it. */
-int driver_enter(int ordinal, int *previous);
+int driver_enter(const driver_place *place, int *previous);
 void driver_leave(int previous);
 
 int driver_module_load(void **module, const void *image);
 int driver_module_unload(void *module);
-int driver_kernel(void **kernel, void *module, const char *name);
+/* The kernel is loaded when it returns, so that its first launch may be captured.  shared_bytes: the
+ * most dynamic shared memory that a launch will ask for. */
+int driver_kernel(void **kernel, void *module, const char *name, uint32_t shared_bytes);
 /* Registers, local bytes, shared bytes, most threads. */
 int driver_kernel_resources(void *kernel, int32_t out[4]);
 
 typedef struct driver_grid {
     uint32_t x, y, z, threads, shared_bytes;
+    uint32_t chained; /* 1: may start before the launch ahead of it has ended, where that exists   */
 } driver_grid;
 int driver_launch(void *kernel, const driver_grid *grid, const void *parameters, void *stream);
 

@@ -30,12 +30,12 @@ opreg_status gpu_fail(const opreg_host *host, int error, const char *what) {
 }
 
 opreg_status gpu_enter(const opreg_host *host, const gpu_device *device, int *previous) {
-    return gpu_fail(host, driver_enter(device->ordinal, previous), "making the device current");
+    return gpu_fail(host, driver_enter(&device->place, previous), "making the device current");
 }
 
 const gpu_device *gpu_device_find(int32_t ordinal) {
     for (uint32_t i = 0; i < state.num_devices; i++) {
-        if (state.devices[i].ordinal == ordinal) {
+        if (state.devices[i].place.ordinal == ordinal) {
             return &state.devices[i];
         }
     }
@@ -45,15 +45,16 @@ const gpu_device *gpu_device_find(int32_t ordinal) {
 uint32_t gpu_units(const gpu_device *device) { return device->units; }
 
 static void close_device(gpu_device *device) {
-    int previous;
-    if (device->modules != NULL && driver_enter(device->ordinal, &previous) == 0) {
-        for (uint32_t i = 0; i < device->program->num_images; i++) {
-            if (device->modules[i] != NULL) {
-                (void)driver_module_unload(device->modules[i]);
-            }
+    int previous, entered = device->modules != NULL && driver_enter(&device->place, &previous) == 0;
+    for (uint32_t i = 0; device->modules != NULL && i < device->program->num_images; i++) {
+        if (device->modules[i] != NULL) {
+            (void)driver_module_unload(device->modules[i]);
         }
+    }
+    if (entered) {
         driver_leave(previous);
     }
+    driver_close(&device->place);
     free(device->modules);
     free(device->kernels);
     memset(device, 0, sizeof *device);
@@ -61,10 +62,11 @@ static void close_device(gpu_device *device) {
 
 /* Loads every image and looks up every kernel now, so that the first run may be captured and a code
  * object that lacks one is found before it can be selected. */
-static opreg_status load_program(const opreg_host *host, gpu_device *device) {
+static opreg_status load_program(const opreg_host *host, gpu_device *device,
+                                 const gpu_image *images) {
     const gpu_program *program = device->program;
     opreg_status status;
-    char what[128];
+    char what[160], version[32];
     int previous;
     device->modules = calloc(program->num_images, sizeof(void *));
     device->kernels = calloc(program->num_symbols, sizeof(void *));
@@ -76,28 +78,46 @@ static opreg_status load_program(const opreg_host *host, gpu_device *device) {
     if (status != OPREG_OK) {
         return status;
     }
+    driver_version(version, sizeof version);
     for (uint32_t i = 0; i < program->num_images && status == OPREG_OK; i++) {
-        snprintf(what, sizeof what, "loading the %s image %s", program->arch,
-                 program->images[i].name);
-        status =
-            gpu_fail(host, driver_module_load(&device->modules[i], program->images[i].data), what);
+        snprintf(what, sizeof what, "loading the %s image %s, built with %s, into the driver of %s",
+                 program->arch, images[i].name, OPREG_PLUGIN_BUILT_WITH, version);
+        status = gpu_fail(host, driver_module_load(&device->modules[i], images[i].data), what);
     }
     for (uint32_t i = 0; i < program->num_symbols && status == OPREG_OK; i++) {
         const gpu_symbol *symbol = &program->symbols[i];
         snprintf(what, sizeof what, "looking up the kernel %s in the %s image %s", symbol->name,
-                 program->arch, program->images[symbol->image].name);
+                 program->arch, images[symbol->image].name);
         status = gpu_fail(host,
                           driver_kernel(&device->kernels[i], device->modules[symbol->image],
-                                        symbol->name),
+                                        symbol->name, symbol->shared_bytes),
                           what);
     }
     driver_leave(previous);
     return status;
 }
 
+/* The images for a device of that architecture; null, with a line in the log, where there are none. */
+static const gpu_image *images_for(const opreg_host *host, const gpu_program *program, int ordinal,
+                                   const char *arch) {
+    int asked = host->switch_on != NULL && host->switch_on(host->ctx, "jit") != 0;
+    char line[192];
+    if (strcmp(arch, program->arch) == 0) {
+        return program->images;
+    }
+    if (asked && program->jit_images != NULL && driver_compiles(program->arch, arch)) {
+        return program->jit_images;
+    }
+    snprintf(line, sizeof line, "device %d is %s; this plugin has code for %s%s", ordinal, arch,
+             program->arch, asked ? ", and none that the driver could compile for another" : "");
+    host->log(host->ctx, OPREG_LOG_INFO, line);
+    return NULL;
+}
+
 /* Opens device `ordinal` when the program runs on it.  Not its architecture: OPREG_OK, not open. */
 static opreg_status open_device(const opreg_host *host, const gpu_program *program, int ordinal) {
     gpu_device *device = &state.devices[state.num_devices];
+    const gpu_image *images;
     char arch[DRIVER_NAME_BYTES];
     opreg_status status =
         gpu_fail(host, driver_device(ordinal, arch, device->name, &device->units, &device->memory),
@@ -105,16 +125,15 @@ static opreg_status open_device(const opreg_host *host, const gpu_program *progr
     if (status != OPREG_OK) {
         return status;
     }
-    if (strcmp(arch, program->arch) != 0) {
-        char line[192];
-        snprintf(line, sizeof line, "device %d is %s; this plugin has code for %s", ordinal, arch,
-                 program->arch);
-        host->log(host->ctx, OPREG_LOG_INFO, line);
+    images = images_for(host, program, ordinal, arch);
+    if (images == NULL) {
         return OPREG_OK;
     }
-    device->ordinal = ordinal;
     device->program = program;
-    status = load_program(host, device);
+    status = gpu_fail(host, driver_open(ordinal, &device->place), "opening the device");
+    if (status == OPREG_OK) {
+        status = load_program(host, device, images);
+    }
     if (status != OPREG_OK) {
         close_device(device);
         return status;
@@ -157,7 +176,7 @@ static void fill_row(const gpu_device *device, opreg_device *row) {
     memset(row, 0, sizeof *row);
     row->struct_size = sizeof *row;
     row->kind = driver_kind;
-    row->ordinal = device->ordinal;
+    row->ordinal = device->place.ordinal;
     row->units = device->units;
     row->memory_bytes = device->memory;
     snprintf(row->arch, sizeof row->arch, "%s", device->program->arch);
@@ -195,8 +214,8 @@ void gpu_close(const opreg_host *host) {
 
 opreg_status gpu_run(const opreg_host *host, const gpu_device *device, const gpu_launch *launch,
                      const void *parameters, void *stream) {
-    driver_grid grid = {launch->grid_x, launch->grid_y, launch->grid_z, launch->block,
-                        launch->shared};
+    const driver_grid grid = {launch->grid_x, launch->grid_y, launch->grid_z,
+                              launch->block,  launch->shared, launch->chained};
     int previous, error;
     opreg_status status = gpu_enter(host, device, &previous);
     if (status != OPREG_OK) {

@@ -25,8 +25,7 @@ typedef struct gpu_symbol {
 } gpu_symbol;
 
 typedef struct gpu_program {
-    const char *arch;          /* "sm_90": what devices report as                                */
-    int32_t major, minor;      /* the only compute capability it runs on (CUDA)                  */
+    const char *arch; /* "sm_90": the devices it runs on report it                               */
     const gpu_image *images;
     const gpu_image *jit_images; /* null, or the same images as text that the driver compiles for a
                                   * newer device while the plugin's switch "jit" is on (CUDA)    */

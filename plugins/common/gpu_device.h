@@ -7,7 +7,7 @@
 #include "gpu.h"
 
 struct gpu_device {
-    int32_t ordinal;
+    driver_place place;
     uint32_t units;
     uint64_t memory;
     char name[DRIVER_NAME_BYTES];

@@ -23,12 +23,17 @@ static opreg_status enter(const opreg_host *host, const opreg_device *dev, int *
         return status;                                                                             \
     } while (0)
 
-#define ON_DEVICE_QUIET(call)                                                                      \
+/* A release, which has nobody to tell of a failure; tried even where the device cannot be made
+ * current, as not every driver needs that. */
+#define RELEASE(call)                                                                              \
     do {                                                                                           \
-        int previous;                                                                              \
-        if (enter(host, dev, &previous) == OPREG_OK) {                                             \
+        int previous, entered;                                                                     \
+        if (gpu_device_find(dev->ordinal) != NULL) {                                               \
+            entered = enter(host, dev, &previous) == OPREG_OK;                                     \
             (void)call;                                                                            \
-            driver_leave(previous);                                                                \
+            if (entered) {                                                                         \
+                driver_leave(previous);                                                            \
+            }                                                                                      \
         }                                                                                          \
     } while (0)
 
@@ -39,7 +44,7 @@ static opreg_status io_alloc(const opreg_host *host, const opreg_device *dev, ui
 
 static void io_free(const opreg_host *host, const opreg_device *dev, void *ptr) {
     if (ptr != NULL) {
-        ON_DEVICE_QUIET(driver_free(ptr));
+        RELEASE(driver_free(ptr));
     }
 }
 
@@ -70,7 +75,7 @@ static opreg_status io_stream_create(const opreg_host *host, const opreg_device 
 
 static void io_stream_destroy(const opreg_host *host, const opreg_device *dev, void *stream) {
     if (stream != NULL) {
-        ON_DEVICE_QUIET(driver_stream_destroy(stream));
+        RELEASE(driver_stream_destroy(stream));
     }
 }
 
@@ -95,7 +100,7 @@ static opreg_status io_graph_launch(const opreg_host *host, const opreg_device *
 
 static void io_graph_destroy(const opreg_host *host, const opreg_device *dev, void *graph) {
     if (graph != NULL) {
-        ON_DEVICE_QUIET(driver_graph_destroy(graph));
+        RELEASE(driver_graph_destroy(graph));
     }
 }
 
@@ -106,7 +111,7 @@ static opreg_status io_event_create(const opreg_host *host, const opreg_device *
 
 static void io_event_destroy(const opreg_host *host, const opreg_device *dev, void *event) {
     if (event != NULL) {
-        ON_DEVICE_QUIET(driver_event_destroy(event));
+        RELEASE(driver_event_destroy(event));
     }
 }
 

@@ -26,6 +26,7 @@ enum {
 /* FUNCTION(name in the library, member, arguments); REQUIRED or OPTIONAL. */
 #define HIP_FUNCTIONS(REQUIRED, OPTIONAL)                                                          \
     REQUIRED("hipInit", init, (unsigned int flags))                                                \
+    REQUIRED("hipDriverGetVersion", version, (int *version))                                       \
     REQUIRED("hipGetDeviceCount", device_count, (int *count))                                      \
     REQUIRED("hipGetDevice", get_device, (int *ordinal))                                           \
     REQUIRED("hipSetDevice", set_device, (int ordinal))                                            \
@@ -131,6 +132,12 @@ void driver_describe(int error, char *text, size_t text_bytes) {
              string != NULL ? string : "no text");
 }
 
+void driver_version(char *text, size_t text_bytes) {
+    int version = 0;
+    (void)hip.version(&version);
+    snprintf(text, text_bytes, "HIP %d.%d", version / 10000000, version / 100000 % 100);
+}
+
 /* ---- devices ------------------------------------------------------------------------------------ */
 
 int driver_count(int *count) {
@@ -171,9 +178,22 @@ int driver_device(int ordinal, char arch[DRIVER_NAME_BYTES], char name[DRIVER_NA
     return 0;
 }
 
-int driver_enter(int ordinal, int *previous) {
+int driver_compiles(const char *written, const char *arch) {
+    (void)written;
+    (void)arch;
+    return 0;
+}
+
+int driver_open(int ordinal, driver_place *place) {
+    *place = (driver_place){ordinal, NULL};
+    return 0;
+}
+
+void driver_close(driver_place *place) { memset(place, 0, sizeof *place); }
+
+int driver_enter(const driver_place *place, int *previous) {
     int error = hip.get_device(previous);
-    return error != 0 || *previous == ordinal ? error : hip.set_device(ordinal);
+    return error != 0 || *previous == place->ordinal ? error : hip.set_device(place->ordinal);
 }
 
 void driver_leave(int previous) {
@@ -189,7 +209,8 @@ int driver_module_load(void **module, const void *image) { return hip.module_loa
 
 int driver_module_unload(void *module) { return hip.module_unload(module); }
 
-int driver_kernel(void **kernel, void *module, const char *name) {
+int driver_kernel(void **kernel, void *module, const char *name, uint32_t shared_bytes) {
+    (void)shared_bytes; /* LDS needs no leave */
     return hip.module_function(kernel, module, name);
 }
 

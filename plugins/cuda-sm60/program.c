@@ -50,8 +50,6 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 
 const gpu_program sm60_program = {
     .arch = "sm_60",
-    .major = 6,
-    .minor = 0,
     .images = images,
     .jit_images = JIT_IMAGES,
     .num_images = sizeof images / sizeof images[0],

@@ -55,8 +55,6 @@ const uint32_t gpu_first_step = SM90_FIRST_STEP;
 
 const gpu_program sm90_program = {
     .arch = "sm_90",
-    .major = 9,
-    .minor = 0,
     .images = images,
     .num_images = sizeof images / sizeof images[0],
     .symbols = symbols,

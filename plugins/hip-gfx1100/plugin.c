@@ -1,87 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * plugin.c - the plugin hip-gfx1100: its table, made from kernels.inc, and its entry. */
+ * plugin.c - the plugin hip-gfx1100: what kernels.inc does not say of its variants. */
 #include "program.h"
 
-#include <string.h>
-
-#define no_formats NULL
-#define KIND_BASELINE OPREG_KF_BASELINE
-#define KIND_OPT_IN   0u
-
-static const char base_quantize_summary[] = "one wave quantizes 256 activations";
-static const char base_matmul_summary[] = "one wave an output, every format";
-static const char base_route_summary[] = "one block builds the route";
-static const char base_moe_matmul_summary[] = "one wave an output of each entry";
-static const char base_moe_glu_summary[] = "gate, up and glu by one wave an output";
-static const char base_moe_down_summary[] = "requantizes h, then one wave an output";
-static const char base_combine_summary[] = "one thread an output, slots ascending";
-static const char base_ffn_summary[] = "the stages one after another, h in f32";
-static const char base_attention_summary[] = "one block a head, one wave a strand";
 static const char qdot_gemv_summary[] = "eight lanes a superblock, two outputs a wave";
 static const char qdot_splitk_summary[] = "eight waves an output, for narrow n";
 static const char qdot_grouped_summary[] = "eight lanes a superblock of each entry";
 static const char qdot_grouped_glu_summary[] = "the same for gate and up, then glu";
 static const char qdot_grouped_down_summary[] = "requantizes h, then eight lanes a superblock";
 
-#define OPREG_KERNEL(kernel, op_, level_, kind, priority_, m_min, m_max, tile_n, layout_, formats_) \
-    static const opreg_kernel kernel##_kernel = {                                                  \
-        .struct_size = sizeof(opreg_kernel),                                                       \
-        .op = OPREG_OP_##op_,                                                                      \
-        .flags = KIND_##kind | OPREG_KF_GRAPH_SAFE | OPREG_KF_DETERMINISTIC |                      \
-                 OPREG_KF_WIDTH_INVARIANT,                                                         \
-        .priority = priority_,                                                                     \
-        .level = OPREG_LEVEL_##level_,                                                             \
-        .layout = OPREG_LAYOUT_##layout_,                                                          \
-        .name = #kernel,                                                                           \
-        .summary = kernel##_summary,                                                               \
-        .formats = formats_,                                                                       \
-        .supports = kernel##_supports,                                                             \
-        .workspace = kernel##_workspace,                                                           \
-        .prepare = gpu_plan_prepare,                                                               \
-        .run = kernel##_run,                                                                       \
-        .release = gpu_plan_release,                                                               \
-    };
-#include "kernels.inc"
-#undef OPREG_KERNEL
-
-#define OPREG_KERNEL(kernel, ...) &kernel##_kernel,
-static const opreg_kernel *const kernels[] = {
-#include "kernels.inc"
-};
-#undef OPREG_KERNEL
-
-static opreg_status probe(const opreg_host *host, opreg_device *rows, size_t cap, size_t *count) {
-    return gpu_open(host, &gfx1100_program, rows, cap, count);
-}
-
-static void shutdown_plugin(const opreg_host *host) { gpu_close(host); }
-
-static const opreg_plugin plugin = {
-    .struct_size = sizeof(opreg_plugin),
-    .abi_major = OPREG_ABI_MAJOR,
-    .abi_minor = OPREG_ABI_MINOR,
-    .num_kernels = sizeof kernels / sizeof kernels[0],
-    .name = OPREG_PLUGIN_NAME,
-    .version = OPREG_VERSION,
-    .built_with = OPREG_PLUGIN_BUILT_WITH,
-    .archs = OPREG_PLUGIN_ARCHS,
-    .kernels = kernels,
-    .io = &gpu_io,
-    .probe = probe,
-    .shutdown = shutdown_plugin,
-};
-
-opreg_status opreg_plugin_entry(const opreg_host *host, opreg_plugin *out) {
-    size_t bytes = sizeof plugin;
-    if (host->abi_major != OPREG_ABI_MAJOR || host->abi_minor_min > OPREG_ABI_MINOR) {
-        return OPREG_E_ABI;
-    }
-    if (out->struct_size < bytes) {
-        bytes = out->struct_size;
-    }
-    memcpy(out, &plugin, bytes);
-    if (out->abi_minor > host->abi_minor_max) {
-        out->abi_minor = host->abi_minor_max;
-    }
-    return OPREG_OK;
-}
+#define PLUGIN_PROGRAM gfx1100_program
+#include "gpu_plugin.inc"

@@ -12,7 +12,7 @@ struct gpu_device {
 };
 static const gpu_device device = {0};
 
-const gpu_program sm60_program = {.arch = "sm_60", .major = 6, .minor = 0};
+const gpu_program sm60_program = {.arch = "sm_60"};
 
 opreg_status gpu_open(const opreg_host *host, const gpu_program *program, opreg_device *rows,
                       size_t cap, size_t *count) {

@@ -8,8 +8,6 @@
 extern const gpu_program gfx1201_program;
 const gpu_program gfx1201_program = {
     .arch = "sm_90",
-    .major = 9,
-    .minor = 0,
     .images = images,
     .num_images = sizeof images / sizeof images[0],
     .symbols = symbols,
