@@ -10,6 +10,9 @@
 #include "loader.h"
 
 plugin_entry *registry_plugin(opreg_registry *reg, const char *name) {
+    if (flags_find(&reg->flags, name) == FLAG_NONE) {
+        return NULL; /* every plugin has a flag, and those are found without a search */
+    }
     for (size_t i = 0; i < reg->num_plugins; i++) {
         if (strcmp(reg->plugins[i]->name, name) == 0) {
             return reg->plugins[i];

@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include "../registry_harness.h"
+#include "../size_ladder.h"
 #include "engine.h"
 #include "stand_in.h"
 
@@ -426,6 +426,16 @@ static void the_callers_device_is_current_again_after_each_call(void **state) {
     dlclose(library);
 }
 
+static void no_size_of_a_plan_overflows(void **state) {
+    opreg_registry *reg = registry();
+    opreg_device row;
+    (void)state;
+    assert_works(opreg_enable(reg, plugin, "fast"));
+    assert_int_equal(devices(reg, &row, 1), 1);
+    climb_all_ladders(reg, &row);
+    close_registry(reg);
+}
+
 static void two_registries_share_one_open_driver(void **state) {
     opreg_registry *first = registry(), *second = registry();
     opreg_device row;
@@ -471,6 +481,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_driver_too_old_for_the_code_is_named_with_its_version, every_test),
         cmocka_unit_test_setup(a_run_only_launches, every_test),
         cmocka_unit_test_setup(the_callers_device_is_current_again_after_each_call, every_test),
+        cmocka_unit_test_setup(no_size_of_a_plan_overflows, every_test),
         cmocka_unit_test_setup(two_registries_share_one_open_driver, every_test),
     };
     const struct CMUnitTest of_sm60[] = {
