@@ -2,14 +2,13 @@
  * outputs.c - what a run must write, row by row, and how two results of it compare. */
 #include "outputs.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "canonical.h"
 #include "cpu/route.h"
 #include "error.h"
 #include "formats/formats.h"
+#include "steps.h"
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
@@ -163,63 +162,19 @@ void outputs_owe(outputs *of) {
 
 /* ---- comparison ----------------------------------------------------------------------------- */
 
-static uint32_t bits_at(const uint8_t *at, uint32_t element) {
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < element; i++) {
-        bits |= (uint32_t)at[i] << 8 * i;
-    }
-    return bits;
-}
-
-static double half_ulp(uint32_t dtype, double value) {
-    int exponent;
-    if ((dtype != OPREG_F16 && dtype != OPREG_BF16) || !isfinite(value)) {
-        return 0;
-    }
-    (void)frexp(value, &exponent); /* |value| in [2^(exponent - 1), 2^exponent) */
-    return dtype == OPREG_F16 ? fmax(ldexp(1, exponent - 12), 0x1p-25)
-                              : fmax(ldexp(1, exponent - 9), 0x1p-134);
-}
-
-static double value_of(uint32_t dtype, uint32_t element, const uint8_t *at) {
-    uint32_t bits = bits_at(at, element);
-    if (dtype != 0) {
-        return (double)canonical_load(at, 0, dtype);
-    }
-    return element == 1 ? (double)(int8_t)bits : element == 2 ? (double)(int16_t)bits
-                                                              : (double)(int32_t)bits;
-}
-
-static void compare_element(const output *o, uint32_t which, int64_t row, int64_t column,
-                            const uint8_t *got, const uint8_t *want, difference *d) {
-    double a = value_of(o->dtype, o->element, got), b = value_of(o->dtype, o->element, want);
-    double off = isnan(a) && isnan(b) ? 0 : a == b ? 0 : fabs(a - b);
-    double store = half_ulp(o->dtype, fmax(fabs(a), fabs(b)));
-    d->checked++;
-    if (bits_at(got, o->element) != bits_at(want, o->element) && !(isnan(a) && isnan(b))) {
-        if (d->wrong == 0) {
-            d->output = which;
-            d->row = row;
-            d->column = column;
-            d->got = bits_at(got, o->element);
-            d->want = bits_at(want, o->element);
-        }
-        d->wrong++;
-    }
-    off = isnan(off) ? INFINITY : off;
-    d->largest = fmax(d->largest, off);
-    d->error += off * off;
-    d->energy += isfinite(b) ? b * b : 0;
-    d->store += store * store;
-}
-
 void outputs_compare(const outputs *of, uint32_t which, const uint8_t *got, const uint8_t *want,
                      difference *d) {
     const output *o = &of->rows[which];
     for (int64_t row = 0; row < o->rows; row++) {
         for (int64_t column = 0; o->owed[row] != 0 && column < o->length; column++) {
-            uint64_t at = (uint64_t)(row * o->stride + column) * o->element;
-            compare_element(o, which, row, column, got + at, want + at, d);
+            int64_t at = row * o->stride + column;
+            if (step_compare_element(d, o->dtype, o->element, got, want, at) && d->wrong == 1) {
+                d->output = which;
+                d->row = row;
+                d->column = column;
+                d->got = step_bits_at(got, at, o->element);
+                d->want = step_bits_at(want, at, o->element);
+            }
         }
     }
 }

@@ -37,15 +37,8 @@ void outputs_close(outputs *of);
  * the result of moe_route.  Entries of a route that name no row leave their row as it was. */
 void outputs_owe(outputs *of);
 
-/* What two images of one output have in common. */
-typedef struct difference {
-    uint64_t checked, wrong; /* elements; wrong: other bits, where any NaN is any NaN               */
-    uint32_t output;         /* the first wrong element: index in outputs.rows                      */
-    uint32_t got, want;      /* its bits                                                            */
-    int64_t row, column;
-    double largest;          /* absolute error; infinite where only one is a number                 */
-    double error, energy, store; /* sums of squares: of got - want, of want, of half an ulp of the store */
-} difference;
+/* output: index in outputs.rows. */
+typedef opreg_difference difference;
 
 /* Adds one output to *d, which starts as zeros. */
 void outputs_compare(const outputs *of, uint32_t output, const uint8_t *got, const uint8_t *want,

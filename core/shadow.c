@@ -11,19 +11,28 @@
 /* Fewer outputs say nothing about a band: they are kept until there are as many. */
 #define BAND_OUTPUTS 256u
 
+/* The comparison's records on the device: of one run, and of all captured ones. */
+#define PARTS_BYTES (OPREG_DIFFERENCE_PARTS * sizeof(opreg_difference))
+
 struct shadow {
     candidate reference;
     const opreg_kernel *kernel;
+    const opreg_device_steps *steps; /* null: compared on the host                                  */
     void *state;
     char name[128], text[512];
     outputs outputs;
     uint64_t at[OUTPUTS_MAX], image_bytes; /* of each output, in memory and images                  */
-    device_block block;                    /* the reference's outputs, then its workspace           */
-    uint8_t *got, *want;                   /* host images of the outputs                            */
-    difference pending;                    /* of INT and BAND variants, not judged yet              */
+    device_block block; /* the reference's outputs, its workspace, the records of runs and captures */
+    opreg_difference *run_parts, *captured_parts; /* in the block                                   */
+    int captured;
+    uint32_t reserved;
+    uint8_t *got, *want; /* host images of the outputs; null where the device compares              */
+    difference pending;  /* of INT and BAND variants, not judged yet                                */
 };
 
 const char *shadow_reference_name(const shadow *s) { return s->name; }
+
+int shadow_stays_on_device(const shadow *s) { return s->steps != NULL; }
 
 static uint64_t round_up(uint64_t bytes) { return (bytes + 255u) / 256u * 256u; }
 
@@ -40,22 +49,42 @@ static int find_reference(const opreg_plan *plan, candidate *out) {
     return 0;
 }
 
-static opreg_status set_up(const opreg_plan *plan, shadow *s) {
+/* The reference's outputs lie one behind the other, then everything else. */
+static opreg_status take_memory(const opreg_plan *plan, shadow *s) {
+    const opreg_device_io *io = &plan->entry->io;
+    uint64_t parts_at;
     uint32_t mark;
-    opreg_status status = outputs_open(plan->op, &plan->problem, &s->outputs);
-    if (status != OPREG_OK) {
-        return status;
-    }
+    opreg_status status;
     for (uint32_t i = 0; i < s->outputs.count; i++) {
         s->at[i] = s->image_bytes;
         s->image_bytes += round_up(s->outputs.rows[i].bytes);
     }
-    s->got = calloc(1, (size_t)s->image_bytes);
-    s->want = calloc(1, (size_t)s->image_bytes);
-    if (s->got == NULL || s->want == NULL) {
-        return fail(OPREG_E_NOMEM, "no memory to shadow %s", plan->name);
+    if (s->steps == NULL) {
+        s->got = calloc(1, (size_t)s->image_bytes);
+        s->want = calloc(1, (size_t)s->image_bytes);
+        if (s->got == NULL || s->want == NULL) {
+            return fail(OPREG_E_NOMEM, "no memory to shadow %s", plan->name);
+        }
     }
-    status = block_open(plan, s->image_bytes + s->reference.workspace, &s->block);
+    parts_at = s->image_bytes + round_up(s->reference.workspace);
+    status = block_open(plan, parts_at + 2 * PARTS_BYTES, &s->block);
+    if (status != OPREG_OK) {
+        return status;
+    }
+    s->run_parts = (opreg_difference *)(void *)(s->block.base + parts_at);
+    s->captured_parts = s->run_parts + OPREG_DIFFERENCE_PARTS;
+    mark = error_mark();
+    status = io->fill(plan->host, plan->dev, s->captured_parts, 0, PARTS_BYTES, NULL);
+    status = status == OPREG_OK ? io->stream_sync(plan->host, plan->dev, NULL) : status;
+    return status == OPREG_OK ? OPREG_OK : watch_failed(plan, status, mark, "fill memory");
+}
+
+static opreg_status set_up(const opreg_plan *plan, shadow *s) {
+    uint32_t mark;
+    opreg_status status = outputs_open(plan->op, &plan->problem, &s->outputs);
+    if (status == OPREG_OK) {
+        status = take_memory(plan, s);
+    }
     mark = error_mark();
     if (status == OPREG_OK && s->kernel->prepare != NULL) {
         status = s->kernel->prepare(plan->host, plan->dev, &plan->problem, &s->state);
@@ -81,6 +110,9 @@ opreg_status shadow_open(const opreg_plan *plan, shadow **out) {
     s = calloc(1, sizeof *s);
     if (s == NULL) {
         return fail(OPREG_E_NOMEM, "no memory to shadow %s", plan->name);
+    }
+    if (plan->entry->table.steps != NULL && plan->op != OPREG_OP_MOE_ROUTE) {
+        s->steps = &plan->entry->steps; /* of a route, only the host knows which words are owed */
     }
     s->reference = reference;
     s->kernel = &reference.entry->kernels[reference.kernel];
@@ -140,12 +172,29 @@ static opreg_status fetch_route(const opreg_plan *plan, shadow *s, const opreg_c
     return status;
 }
 
+/* The caller's outputs as they are, so that rows which no run writes are equal afterwards. */
+static opreg_status copy_outputs(const opreg_plan *plan, shadow *s, const opreg_call *call) {
+    opreg_status status = OPREG_OK;
+    for (uint32_t i = 0; i < s->outputs.count && status == OPREG_OK; i++) {
+        const output *o = &s->outputs.rows[i];
+        status = plan->entry->io.copy(plan->host, plan->dev, s->block.base + s->at[i],
+                                      call->bufs[o->index].ptr, o->bytes, call->stream);
+    }
+    return status;
+}
+
 opreg_status shadow_reference(const opreg_plan *plan, shadow *s, const opreg_call *call) {
     const opreg_device_io *io = &plan->entry->io;
     opreg_buf bufs[PROBLEM_MAX_BUFS];
     opreg_call inside = *call;
-    uint32_t mark;
-    opreg_status status;
+    uint32_t mark = error_mark();
+    opreg_status status = OPREG_OK;
+    if (s->steps != NULL && s->outputs.route != NULL) {
+        status = copy_outputs(plan, s, call);
+    }
+    if (status != OPREG_OK) {
+        return watch_failed(plan, status, mark, "copy the outputs");
+    }
     memcpy(bufs, call->bufs, call->num_bufs * sizeof *bufs);
     for (uint32_t i = 0; i < s->outputs.count; i++) {
         bufs[s->outputs.rows[i].index] =
@@ -157,7 +206,7 @@ opreg_status shadow_reference(const opreg_plan *plan, shadow *s, const opreg_cal
                            : (opreg_buf){NULL, 0};
     status = run_reference(plan, s, &inside);
     mark = error_mark();
-    if (status == OPREG_OK) {
+    if (status == OPREG_OK && s->steps == NULL) {
         status = io->to_host(plan->host, plan->dev, s->want, s->block.base, s->image_bytes,
                              call->stream);
         status = status == OPREG_OK ? fetch_route(plan, s, call) : status;
@@ -181,8 +230,15 @@ static void describe(shadow *s, const difference *d, double limit) {
              d->energy > 0 ? d->error / d->energy : d->error > 0 ? (double)INFINITY : 0.0, band);
 }
 
+/* 1 when a's first wrong element is before b's. */
+static int is_before(const difference *a, const difference *b) {
+    return a->output != b->output ? a->output < b->output
+           : a->row != b->row     ? a->row < b->row
+                                  : a->column < b->column;
+}
+
 static void keep(difference *sum, const difference *d) {
-    if (sum->wrong == 0) {
+    if (d->wrong > 0 && (sum->wrong == 0 || is_before(d, sum))) {
         sum->output = d->output;
         sum->got = d->got;
         sum->want = d->want;
@@ -219,28 +275,107 @@ static int is_integers(opreg_op op) {
     return op == OPREG_OP_QUANTIZE_ACT || op == OPREG_OP_MOE_ROUTE;
 }
 
+/* Sets *text where the results differ more than the variant promises. */
+static void judge(const opreg_plan *plan, shadow *s, const difference *d, const char **text) {
+    *text = NULL;
+    if (plan->kernel->level == OPREG_LEVEL_CANONICAL || is_integers(plan->op)) {
+        if (d->wrong > 0) {
+            describe(s, d, 0);
+            *text = s->text;
+        }
+    } else if (misses_band(plan, s, d)) {
+        *text = s->text;
+    }
+}
+
+static opreg_status enqueue_comparison(const opreg_plan *plan, shadow *s, const opreg_call *call,
+                                       opreg_difference *parts) {
+    opreg_status status = OPREG_OK;
+    for (uint32_t i = 0; i < s->outputs.count && status == OPREG_OK; i++) {
+        const output *o = &s->outputs.rows[i];
+        const opreg_step_compare args = {.struct_size = sizeof args,
+                                         .dtype = o->dtype,
+                                         .element = o->element,
+                                         .output = i,
+                                         .rows = o->rows,
+                                         .length = o->length,
+                                         .stride = o->stride,
+                                         .got = call->bufs[o->index].ptr,
+                                         .want = s->block.base + s->at[i],
+                                         .parts = parts};
+        status = s->steps->compare(plan->host, plan->dev, &args, call->stream);
+    }
+    return status;
+}
+
+/* The sum of a device's records, once the stream has come to them. */
+static opreg_status fetch_parts(const opreg_plan *plan, const opreg_difference *parts, void *stream,
+                                difference *d) {
+    opreg_difference host[OPREG_DIFFERENCE_PARTS];
+    opreg_status status =
+        plan->entry->io.to_host(plan->host, plan->dev, host, parts, PARTS_BYTES, stream);
+    for (uint32_t i = 0; status == OPREG_OK && i < OPREG_DIFFERENCE_PARTS; i++) {
+        keep(d, &host[i]);
+    }
+    return status;
+}
+
+static opreg_status compare_on_device(const opreg_plan *plan, shadow *s, const opreg_call *call,
+                                      difference *d) {
+    opreg_status status = plan->entry->io.fill(plan->host, plan->dev, s->run_parts, 0, PARTS_BYTES,
+                                               call->stream);
+    if (status == OPREG_OK) {
+        status = enqueue_comparison(plan, s, call, s->run_parts);
+    }
+    return status == OPREG_OK ? fetch_parts(plan, s->run_parts, call->stream, d) : status;
+}
+
+static opreg_status compare_on_host(const opreg_plan *plan, shadow *s, const opreg_call *call,
+                                    difference *d) {
+    opreg_status status = OPREG_OK;
+    for (uint32_t i = 0; i < s->outputs.count && status == OPREG_OK; i++) {
+        const output *o = &s->outputs.rows[i];
+        status = plan->entry->io.to_host(plan->host, plan->dev, s->got + s->at[i],
+                                         call->bufs[o->index].ptr, o->bytes, call->stream);
+        if (status == OPREG_OK) {
+            outputs_compare(&s->outputs, i, s->got + s->at[i], s->want + s->at[i], d);
+        }
+    }
+    return status;
+}
+
 opreg_status shadow_compare(const opreg_plan *plan, shadow *s, const opreg_call *call,
                             const char **text) {
     difference d = {0};
     uint32_t mark = error_mark();
-    for (uint32_t i = 0; i < s->outputs.count; i++) {
-        const output *o = &s->outputs.rows[i];
-        opreg_status status =
-            plan->entry->io.to_host(plan->host, plan->dev, s->got + s->at[i],
-                                    call->bufs[o->index].ptr, o->bytes, call->stream);
-        if (status != OPREG_OK) {
-            return watch_failed(plan, status, mark, "copy the outputs");
-        }
-        outputs_compare(&s->outputs, i, s->got + s->at[i], s->want + s->at[i], &d);
-    }
+    opreg_status status = s->steps != NULL ? compare_on_device(plan, s, call, &d)
+                                           : compare_on_host(plan, s, call, &d);
     *text = NULL;
-    if (plan->kernel->level == OPREG_LEVEL_CANONICAL || is_integers(plan->op)) {
-        if (d.wrong > 0) {
-            describe(s, &d, 0);
-            *text = s->text;
-        }
-    } else if (misses_band(plan, s, &d)) {
-        *text = s->text;
+    if (status != OPREG_OK) {
+        return watch_failed(plan, status, mark, "compare the outputs");
     }
+    judge(plan, s, &d, text);
+    return OPREG_OK;
+}
+
+opreg_status shadow_compare_later(const opreg_plan *plan, shadow *s, const opreg_call *call) {
+    uint32_t mark = error_mark();
+    opreg_status status = enqueue_comparison(plan, s, call, s->captured_parts);
+    s->captured = 1;
+    return status == OPREG_OK ? OPREG_OK : watch_failed(plan, status, mark, "compare the outputs");
+}
+
+opreg_status shadow_found(const opreg_plan *plan, shadow *s, const char **text) {
+    difference d = {0};
+    uint32_t mark = error_mark();
+    opreg_status status = OPREG_OK;
+    *text = NULL;
+    if (s->captured) {
+        status = fetch_parts(plan, s->captured_parts, NULL, &d);
+    }
+    if (status != OPREG_OK) {
+        return watch_failed(plan, status, mark, "read what captured runs found");
+    }
+    judge(plan, s, &d, text);
     return OPREG_OK;
 }

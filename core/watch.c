@@ -46,14 +46,53 @@ void block_close(const opreg_plan *plan, device_block *block) {
     }
 }
 
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+/* Once a problem: what differs, and where the file is that reproduces it. */
+static void report(const opreg_plan *plan, const char *text, const char *replay) {
+    char problem[PROBLEM_TEXT_BYTES], device[64];
+    device_text(plan->dev, device, sizeof device);
+    problem_text(plan->op, &plan->problem, 1, problem, sizeof problem);
+    registry_log(plan->reg, OPREG_LOG_ERROR, "shadow: %s is not %s on %s dev=%s %s: %s; replay: %s",
+                 plan->name, shadow_reference_name(plan->watch->shadow), opreg_op_name(plan->op),
+                 device, problem, text, replay);
+}
+
+/* The same, and leaves that file. */
+static void report_run(const opreg_plan *plan, const opreg_args *args, const opreg_call *call,
+                       const char *text) {
+    char path[600] = "";
+    if (plan->watch->dir[0] == '\0') {
+        snprintf(path, sizeof path, "none; set OPREG_SHADOW_DIR");
+    } else if (replay_write(plan, args, call, plan->watch->dir,
+                            shadow_reference_name(plan->watch->shadow), text, path,
+                            sizeof path) != OPREG_OK) {
+        snprintf(path, sizeof path, "none; %.500s", opreg_last_error());
+    }
+    report(plan, text, path);
+}
+
+static int is_first_report(const opreg_plan *plan) {
+    return summary_first_report(&plan->reg->summary, plan->name, plan->op, &plan->problem);
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* A plan that was asked for graphs: whoever asks so will capture it, and neither can be captured. */
+/* 1 while the stream is being captured, and the device can tell. */
+static int is_capturing(const opreg_plan *plan, void *stream) {
+    const opreg_device_io *io = &plan->entry->io;
+    int yes = 0;
+    return io->capturing != NULL &&
+           io->capturing(plan->host, plan->dev, stream, &yes) == OPREG_OK && yes;
+}
+
+/* A plan that was asked for graphs, on a device that cannot tell when a stream is being captured: whoever
+ * asks so will capture it, and a check that waits would break that. */
 static int may_be_captured(const opreg_plan *plan) {
     const problem_op *about = problem_op_find(plan->op);
     uint32_t asked;
     memcpy(&asked, plan->problem.bytes + about->flags_offset, sizeof asked);
-    return (asked & OPREG_PF_GRAPH_SAFE) != 0;
+    return (asked & OPREG_PF_GRAPH_SAFE) != 0 && plan->entry->io.capturing == NULL;
 }
 
 opreg_status watch_open(opreg_plan *plan) {
@@ -85,8 +124,8 @@ opreg_status watch_open(opreg_plan *plan) {
     plan->watch = w;
     if ((every > 0 || guarded) && may_be_captured(plan)) {
         registry_log(reg, OPREG_LOG_WARN,
-                     "%s: its problem asks for graph_safe, so it may be captured, and %s waits for "
-                     "the stream, which a capture cannot: this plan is not checked",
+                     "%s: its problem asks for graph_safe, so it may be captured, %s waits for the "
+                     "stream, and this device cannot tell: this plan is not checked",
                      plan->name, every > 0 ? "shadow" : "guard");
         return OPREG_OK;
     }
@@ -99,12 +138,30 @@ opreg_status watch_open(opreg_plan *plan) {
     return status; /* what is there is freed with the plan */
 }
 
+/* Says what the launches of graphs found, whose inputs are gone. */
+static void report_captured(const opreg_plan *plan) {
+    watch *w = plan->watch;
+    const char *text = NULL;
+    if (w->shadow == NULL) {
+        return;
+    }
+    if (shadow_found(plan, w->shadow, &text) != OPREG_OK) {
+        registry_log(plan->reg, OPREG_LOG_WARN, "shadow: %s: %s", plan->name, opreg_last_error());
+    } else if (text != NULL) {
+        w->differing++;
+        if (is_first_report(plan)) {
+            report(plan, text, "none; the runs were captured in a graph");
+        }
+    }
+}
+
 void watch_close(opreg_plan *plan) {
     watch *w = plan->watch;
     variant_total total = {.asynchronous = plan->kind != OPREG_CPU};
     if (w == NULL) {
         return;
     }
+    report_captured(plan);
     memcpy(total.name, plan->name, sizeof total.name);
     total.runs = atomic_load(&w->runs);
     total.run_ns = atomic_load(&w->run_ns);
@@ -142,27 +199,6 @@ static opreg_status settle(const opreg_plan *plan, void *stream) {
                 plan->name, text[0] != '\0' ? text : opreg_status_name(status));
 }
 
-/* Says once a problem what differs, and leaves a file that reproduces it. */
-static void report(const opreg_plan *plan, const opreg_args *args, const opreg_call *call,
-                   const char *text) {
-    opreg_registry *reg = plan->reg;
-    char problem[PROBLEM_TEXT_BYTES], device[64], path[600] = "";
-    const char *reference = shadow_reference_name(plan->watch->shadow);
-    if (!summary_first_report(&reg->summary, plan->name, plan->op, &plan->problem)) {
-        return;
-    }
-    if (plan->watch->dir[0] == '\0') {
-        snprintf(path, sizeof path, "none; set OPREG_SHADOW_DIR");
-    } else if (replay_write(plan, args, call, plan->watch->dir, reference, text, path,
-                            sizeof path) != OPREG_OK) {
-        snprintf(path, sizeof path, "none; %.500s", opreg_last_error());
-    }
-    device_text(plan->dev, device, sizeof device);
-    problem_text(plan->op, &plan->problem, 1, problem, sizeof problem);
-    registry_log(reg, OPREG_LOG_ERROR, "shadow: %s is not %s on %s dev=%s %s: %s; replay: %s",
-                 plan->name, reference, opreg_op_name(plan->op), device, problem, text, path);
-}
-
 static opreg_status compare(const opreg_plan *plan, const opreg_args *args,
                             const opreg_call *call) {
     watch *w = plan->watch;
@@ -172,7 +208,9 @@ static opreg_status compare(const opreg_plan *plan, const opreg_args *args,
         return status;
     }
     w->differing++;
-    report(plan, args, call, text);
+    if (is_first_report(plan)) {
+        report_run(plan, args, call, text);
+    }
     return w->strict ? fail(OPREG_E_CHECK, "shadow: %s is not %s: %s", plan->name,
                             shadow_reference_name(w->shadow), text)
                      : OPREG_OK;
@@ -209,19 +247,61 @@ static opreg_status checked_run(const opreg_plan *plan, const opreg_args *args,
     return status;
 }
 
+/* Under the watch's lock: nothing waits, and what is found is read when the plan is destroyed. */
+static opreg_status captured_run(const opreg_plan *plan, const opreg_call *call) {
+    watch *w = plan->watch;
+    uint64_t start = watch_now(), own;
+    opreg_status status = shadow_reference(plan, w->shadow, call);
+    w->shadow_ns += watch_now() - start;
+    if (status == OPREG_OK) {
+        status = plan_run_kernel(plan, call);
+    }
+    own = watch_now();
+    if (status == OPREG_OK) {
+        status = shadow_compare_later(plan, w->shadow, call);
+    }
+    w->samples++;
+    w->shadow_ns += watch_now() - own;
+    return status;
+}
+
+/* A run that is being captured, and cannot be checked: refused in strict mode, else said once. */
+static opreg_status unchecked_run(const opreg_plan *plan, const opreg_call *call, const char *what) {
+    watch *w = plan->watch;
+    if (w->strict) {
+        return fail(OPREG_E_STRICT,
+                    "%s: the stream is being captured in a graph, and %s waits for the stream: "
+                    "switch it off for captured plans, or the graph off",
+                    plan->name, what);
+    }
+    if (atomic_exchange(&w->warned, 1) == 0) {
+        registry_log(plan->reg, OPREG_LOG_WARN,
+                     "%s: the stream is being captured in a graph, and %s waits for the stream: "
+                     "captured runs are not checked",
+                     plan->name, what);
+    }
+    return plan_run_kernel(plan, call);
+}
+
 opreg_status watch_run(const opreg_plan *plan, const opreg_args *args, const opreg_call *call) {
     watch *w = plan->watch;
     uint64_t number = atomic_fetch_add_explicit(&w->runs, 1, memory_order_relaxed), own_ns = 0;
     int sample = w->shadow != NULL && number % w->every == 0;
     opreg_status status;
-    if (sample || w->guard != NULL) {
-        pthread_mutex_lock(&w->mutex);
-        status = checked_run(plan, args, call, sample, &own_ns);
-        pthread_mutex_unlock(&w->mutex);
-    } else {
+    if (!sample && w->guard == NULL) {
         uint64_t start = watch_now();
         status = plan_run_kernel(plan, call);
         own_ns = watch_now() - start;
+    } else if (!is_capturing(plan, call->stream)) {
+        pthread_mutex_lock(&w->mutex);
+        status = checked_run(plan, args, call, sample, &own_ns);
+        pthread_mutex_unlock(&w->mutex);
+    } else if (w->guard != NULL || !shadow_stays_on_device(w->shadow)) {
+        status = unchecked_run(plan, call, w->guard != NULL ? "guard" : "shadow");
+    } else {
+        pthread_mutex_lock(&w->mutex);
+        status = captured_run(plan, call);
+        pthread_mutex_unlock(&w->mutex);
     }
     atomic_fetch_add_explicit(&w->run_ns, own_ns, memory_order_relaxed);
     return status;

@@ -20,6 +20,8 @@ typedef struct watch {
     char dir[512];         /* for replay files, "" when none are wanted                             */
     shadow *shadow;        /* null: off                                                             */
     guard *guard;
+    atomic_int warned;     /* that a captured run is not checked: once                              */
+    uint32_t reserved;
     /* under the mutex */
     uint64_t samples, differing, shadow_ns, guarded, guard_ns;
 } watch;
@@ -56,13 +58,22 @@ opreg_status watch_failed(const opreg_plan *plan, opreg_status status, uint32_t 
 opreg_status shadow_open(const opreg_plan *plan, shadow **out);
 void shadow_close(const opreg_plan *plan, shadow *s);
 
-/* Runs the reference into the shadow's memory and brings it to the host: before the plan's own run,
- * whose outputs may be its inputs. */
+/* 1 when results are compared on the device, so that a sampled run can be captured. */
+int shadow_stays_on_device(const shadow *s);
+
+/* Enqueues the reference, whose outputs stay with the shadow: before the plan's own run, whose outputs
+ * may be its inputs. */
 opreg_status shadow_reference(const opreg_plan *plan, shadow *s, const opreg_call *call);
 
-/* Compares what the plan's run wrote.  *text is set to the difference, or to null. */
+/* Compares what the plan's run wrote, and waits for it.  *text is set to the difference, or to null. */
 opreg_status shadow_compare(const opreg_plan *plan, shadow *s, const opreg_call *call,
                             const char **text);
+
+/* Enqueues the comparison of a run that is being captured; every launch of the graph adds to it. */
+opreg_status shadow_compare_later(const opreg_plan *plan, shadow *s, const opreg_call *call);
+
+/* What those launches have found: as shadow_compare.  No launch may be in flight. */
+opreg_status shadow_found(const opreg_plan *plan, shadow *s, const char **text);
 const char *shadow_reference_name(const shadow *s);
 
 /* Writes the call's inputs and weights to a new file in dir and its name to path; E_UNSUPPORTED with

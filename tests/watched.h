@@ -22,6 +22,9 @@ typedef struct watched {
     void *scratch;
 } watched;
 
+/* The plugin: planted, or a test's own form of it. */
+static opreg_entry_fn watched_entry = planted_entry;
+
 static inline opreg_device watched_device(void) { return device_of(OPREG_CPU, 0, ""); }
 
 /* A plan of the kernel ("" for whatever is best) for 2 rows whose y has gaps. */
@@ -48,7 +51,7 @@ static inline void watched_open(watched *w, const char *kernel, const char *flag
     memset(w, 0, sizeof *w);
     planted_forget();
     w->reg = quiet_registry(&w->said);
-    assert_works(opreg_add(w->reg, planted_entry));
+    assert_works(opreg_add(w->reg, watched_entry));
     assert_works(opreg_enable(w->reg, flag, word));
     for (size_t i = 0; i < sizeof w->blocks; i++) {
         w->blocks[i] = i % 18 == 0 ? 0 : i % 18 == 1 ? 0x24 : (unsigned char)(i * i * 31 >> 3);

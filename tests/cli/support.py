@@ -11,6 +11,8 @@ import gguf_model
 
 COMMAND = os.environ["TEST_COMMAND"]
 WRONG_PLUGIN = os.environ.get("TEST_WRONG_PLUGIN", "")
+MISPRINT_PLUGIN = os.environ.get("TEST_MISPRINT_PLUGIN", "")
+MISPRINT = os.environ.get("TEST_MISPRINT_NAME", "misprint")  # on a device: misprint-cuda-sm90
 READINGS = ["--type", "42=q2_0", "--type", "107=rocmfp2:signbit"]
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """opreg shadow: a file that shadow left is run again; nothing in such a file is trusted."""
+import re
 import unittest
 
-from support import WRONG_PLUGIN, CommandTest, run
+from support import MISPRINT, MISPRINT_PLUGIN, WRONG_PLUGIN, CommandTest, run
 
 FLAGS = {"OPREG_PLUGIN_DIR": WRONG_PLUGIN}
 
@@ -59,6 +60,59 @@ class Replay(CommandTest):
         self.assert_refused(run("shadow"), "usage: opreg shadow replay FILE")
         self.assert_refused(run("shadow", "replay", "/nowhere"), "/nowhere: it cannot be opened")
         self.assert_refused(run("shadow", "replay", self.files[0]), "wrong")
+
+
+# One problem an operator at least; stored and prepared weights, raw and quantized activations.
+PROBLEMS = [
+    "quantize_act m=2 k=512 q=q8_k",
+    "matmul_bt_quant m=2 n=64 k=512 b=q6_k x=q8_k layout=0",
+    "matmul_bt_quant m=1 n=64 k=512 b=q4_0 layout=1 glu=silu y=f16",
+    "moe_route tokens=3 top_k=4 experts=16",
+    "moe_matmul tokens=2 n=64 k=256 experts=16 top_k=4 b=rocmfp2_mix layout=0",
+    "moe_glu tokens=2 n=64 k=256 experts=16 top_k=4 b=q4_0 glu=gelu_tanh layout=1",
+    "moe_down tokens=2 n=64 k=256 experts=5 top_k=4 b=iq4_nl layout=1",
+    "moe_combine tokens=3 n=512 top_k=4",
+    "moe_ffn tokens=2 hidden=256 inter=256 experts=16 top_k=4 b=q4_k down=q6_k layout=1",
+    "paged_attn_decode seqs=2 hq=4 hk=2 d=64 len=80 flags=sinks+lse+q_indptr max_q=3",
+]
+
+
+class EveryOperator(CommandTest):
+    """A variant of each operator writes a wrong first word: a file each, and each reproduces it."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.flags = {"OPREG_PLUGIN_DIR": MISPRINT_PLUGIN}
+        cls.bench = run("bench", *[word for problem in PROBLEMS for word in ("--problem", problem)],
+                        "--plugin", MISPRINT,
+                        flags={**cls.flags, f"OPREG_{MISPRINT.upper().replace('-', '_')}": "fast",
+                               "OPREG_SHADOW": "1/50", "OPREG_SHADOW_DIR": str(cls.folder)})
+        cls.files = sorted(cls.folder.glob("*.replay"))
+
+    def test_every_operator_is_replayed_to_the_same_difference(self):
+        found = set()
+        for path in self.files:
+            head = dict(line.split(" ", 1) for line in
+                        path.read_bytes().split(b"\nend\n")[0].decode("latin-1").splitlines()[1:7])
+            with self.subTest(head["problem"]):
+                done = run("shadow", "replay", path, flags=self.flags)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertTrue(done.stdout.endswith("the same difference\n"), done.stdout)
+                self.assertIn("row 0 column 0 is 0x", head["difference"])
+                self.assertRegex(head["difference"], "; [124] of [0-9]+ elements differ")
+                found.add((head["op"], "layout=1" in head["problem"]))
+        prepared = {"matmul_bt_quant", "moe_glu", "moe_down", "moe_ffn"}
+        self.assertEqual(found & {(op, True) for op in prepared}, {(op, True) for op in prepared})
+        self.assertEqual(len({op for op, _ in found}), 9, self.bench.stderr)
+
+    def test_the_cost_of_each_comparison_is_printed(self):
+        costs = re.findall(rf"v1 shadow {MISPRINT}/\w+ compared=(\d+) of \d+ differing=(\d+) "
+                           r"cost=[0-9.]+ ms, [0-9.]+ ms a comparison", self.bench.stderr)
+        self.assertEqual(len(costs), 9, self.bench.stderr)
+        for compared, differing in costs:
+            self.assertEqual(compared, differing)
+            self.assertGreater(int(compared), 0)
 
 
 if __name__ == "__main__":

@@ -568,8 +568,9 @@ OPREG_API uint64_t opreg_plan_layout_bytes(const opreg_plan *plan);  /* for prep
 /* Runs a plan: enqueues on args->stream (GPU), or computes before it returns (CPU).  No allocation,
  * no lock, no environment, no synchronisation.  Nothing is launched where the problem is empty.
  * E_ARG: a buffer is null, short or misaligned, or a weight does not fit; E_WORKSPACE; E_DEVICE.
- * A plan made with shadow or guard on waits for the stream, and so cannot be captured; E_CHECK: what
- * guard found (the outputs stay as they were) or, in strict mode, shadow. */
+ * E_CHECK: what guard found (the outputs stay as they were) or, in strict mode, shadow; both wait for the
+ * stream.  In a captured run shadow compares on the device, and what it found is said when the plan is
+ * destroyed, which is after its graphs; guard leaves captured runs alone (docs/environment.md). */
 OPREG_API opreg_status opreg_plan_run(const opreg_plan *plan, const opreg_args *args);
 
 /* ---- weights ---------------------------------------------------------------------------------- */
