@@ -239,6 +239,12 @@ class Bench(CommandTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"{lines} lines, 0 failed, {lines} compared with {path}, 0 worse", done.stderr)
 
+    def test_columns_are_those_of_the_baselines(self):
+        path = BASELINES / "h200.tsv"
+        done = run("bench", "--from", path, "--tsv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.splitlines(), path.read_text().splitlines())
+
     # ---- the page ----
 
     def test_the_page_needs_nothing_else_and_has_every_row(self):
@@ -255,6 +261,20 @@ class Bench(CommandTest):
         data = re.search(r'<script type="application/json" id="rows">(.*?)</script>', text).group(1)
         self.assertEqual(json.loads(data)[0]["command"], rows[0]["command"])
         self.assertNotIn("@import", text)
+
+    def test_rows_of_a_file_cannot_put_elements_into_the_page(self):
+        keys = ["op", "format", "problem", "kernel", "level", "device", "driver", "toolkit", "date",
+                "command", "failed", "device_id"]
+        row = {**dict.fromkeys(keys, "<i id=bad>\"'&</script>"), "us": 1, "m": 1e300, "n": -1, "k": {},
+               "nmse": 1e-300, "pct_floor": 1e308, "count": "many", "cold": 7}
+        path = self.folder / "hostile.html"
+        for failed in (row["failed"], None):
+            done = run("bench", "--from", self.rows_file("hostile.jsonl", [{**row, "failed": failed}]),
+                       "--html", path)
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            page = Page(path.read_text())
+            self.assertEqual((page.open, page.unclosed, page.rows), ([], [], 1))
+            self.assertNotIn("<i id", path.read_text())
 
     def test_a_page_that_cannot_be_written_is_said(self):
         done = run("bench", "--from", self.rows_file("r.jsonl", self.earlier()), "--html",

@@ -357,6 +357,9 @@ static int run_session(bench_session *b) {
         b->style.compared = 1;
     }
     progress_start(&b->progress);
+    if (b->style.columns) {
+        bench_print_heading();
+    }
     if (o->from) {
         status = read_rows(b);
     } else if (o->model) {
@@ -422,6 +425,7 @@ static int run_bench(const command *self, int argc, char **argv) {
          "per cent that a time may grow; 2 by default"},
         {"--from", "FILE", OPTION_FILE, &o.from, "rows of an earlier run, measure nothing"},
         {"--html", "FILE", OPTION_FILE, &o.html, "also write one page with plots and all rows"},
+        {"--tsv", NULL, OPTION_SWITCH, &b.style.columns, "the columns of bench/baselines"},
         {"--json", NULL, OPTION_SWITCH, &b.style.json,
          "one object a line (docs/command.md has the keys)"},
         {NULL, NULL, OPTION_SWITCH, NULL, NULL}};

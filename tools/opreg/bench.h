@@ -144,8 +144,11 @@ int bench_driver_version(uint32_t kind, char text[64]);
 /* ---- the report: an array of objects with the keys of docs/command.md ---- */
 
 typedef struct bench_style {
-    int json, compared;
+    int json, columns, compared; /* columns: as in bench/baselines                               */
 } bench_style;
+
+/* The heading of the columns. */
+void bench_print_heading(void);
 
 void bench_print(const json_t *row, const bench_style *style);
 

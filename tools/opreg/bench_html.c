@@ -112,7 +112,9 @@ static void variant_row(FILE *f, const json_t *row) {
         for (size_t i = 0; i < NUMBERS; i++) {
             number_cell(f, row, &number_columns[i]);
         }
-        fprintf(f, "<td class=\"level\" data-name=\"level\">%s</td>", text_of(row, "level"));
+        fputs("<td class=\"level\" data-name=\"level\">", f);
+        escaped(f, text_of(row, "level"));
+        fputs("</td>", f);
     }
     fputs("</tr>\n", f);
 }
@@ -165,8 +167,9 @@ static int is_of(const json_t *row, const json_t *of, const char *op) {
 static void table(FILE *f, const json_t *rows, const json_t *of, const char *op) {
     const json_t *row, *above = NULL;
     size_t i;
-    fprintf(f, "<details%s><summary>%s</summary>\n<table><thead><tr><th>variant</th>",
-            json_array_size(rows) <= 100 ? " open" : "", op);
+    fprintf(f, "<details%s><summary>", json_array_size(rows) <= 100 ? " open" : "");
+    escaped(f, op);
+    fputs("</summary>\n<table><thead><tr><th>variant</th>", f);
     for (i = 0; i < NUMBERS; i++) {
         fprintf(f, "<th class=\"number\">%s</th>", number_columns[i].name);
     }
@@ -271,7 +274,10 @@ static void page(FILE *f, const json_t *rows) {
             fputs("</section>\n", f);
         }
     }
-    fputs("</main>\n", f);
+    fprintf(f, "</main>\n<footer>opreg %s%s</footer>\n", opreg_version(),
+            file_called("chart.min.js") ? "; plots by Chart.js, MIT licence, \xc2\xa9 Chart.js "
+                                          "Contributors"
+                                        : "");
     data(f, rows);
     script(f, file_called("chart.min.js"));
     script(f, file_called("page.js"));

@@ -23,6 +23,48 @@ static int says(const json_t *row, const char *key) {
     return json_is_true(json_object_get(row, key));
 }
 
+/* ---- columns ---- */
+
+/* In the order of bench/baselines; decimals below 0 are those of an exponent. */
+static const struct {
+    const char *key;
+    int decimals;
+} columns[] = {{"op", 0},       {"format", 0},    {"m", 0},      {"n", 0},       {"k", 0},
+               {"problem", 0},  {"kernel", 0},    {"level", 0},  {"us", 2},      {"spread", 2},
+               {"floor_us", 2}, {"pct_floor", 1}, {"gbps", 0},   {"ratio", 2},   {"nmse", -1},
+               {"cold", 0},     {"device", 0},    {"driver", 0}, {"toolkit", 0}, {"date", 0},
+               {"command", 0}};
+#define COLUMNS (sizeof columns / sizeof *columns)
+
+void bench_print_heading(void) {
+    for (size_t i = 0; i < COLUMNS; i++) {
+        printf("%s%s", i ? "\t" : "", columns[i].key);
+    }
+    putchar('\n');
+}
+
+static void print_columns(const json_t *row) {
+    if (json_is_string(json_object_get(row, "failed")) ||
+        strcmp(text_of(row, "op"), "token") == 0) {
+        return; /* the columns have no place for them */
+    }
+    for (size_t i = 0; i < COLUMNS; i++) {
+        const json_t *value = json_object_get(row, columns[i].key);
+        fputs(i ? "\t" : "", stdout);
+        if (json_is_boolean(value)) {
+            fputs(json_is_true(value) ? "cold" : "warm", stdout);
+        } else if (json_is_number(value) && columns[i].decimals < 0) {
+            printf("%.*e", -columns[i].decimals, json_number_value(value));
+        } else if (json_is_number(value)) {
+            printf("%.*f", columns[i].decimals, json_number_value(value));
+        } else {
+            fputs(text_of(row, columns[i].key), stdout);
+        }
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
 /* ---- lines for people ---- */
 
 /* "KEY=" of a problem's text; "" where it is not there. */
@@ -89,6 +131,10 @@ void bench_print(const json_t *row, const bench_style *style) {
         print_json(json_incref((json_t *)(uintptr_t)row));
         return;
     }
+    if (style->columns) {
+        print_columns(row);
+        return;
+    }
     bench_shape(row, shape, sizeof shape);
     printf("%-17s %-8s %-36s %-32s ", text_of(row, "op"), text_of(row, "format"), shape,
            text_of(row, "kernel"));
@@ -130,12 +176,6 @@ void bench_print(const json_t *row, const bench_style *style) {
 
 /* ---- files ---- */
 
-static const char *const columns[] = {
-    "op",    "format", "m",      "n",        "k",         "problem", "kernel",
-    "level", "us",     "spread", "floor_us", "pct_floor", "gbps",    "ratio",
-    "nmse",  "cold",   "device", "driver",   "toolkit",   "date",    "command"};
-#define COLUMNS (sizeof columns / sizeof *columns)
-
 /* What the columns do not say, from the problem: of the plots. */
 static void add_cost(json_t *row) {
     opreg_op op = opreg_op_by_name(text_of(row, "op"));
@@ -159,11 +199,11 @@ static json_t *read_columns(char *line) {
             *end = '\0';
         }
         number = strtod(line, &last);
-        json_object_set_new(row, columns[i],
-                            strcmp(line, "-") == 0            ? json_null()
-                            : strcmp(columns[i], "cold") == 0 ? json_boolean(*line == 'c')
-                            : last != line && *last == '\0'   ? json_number(number)
-                                                              : json_string(line));
+        json_object_set_new(row, columns[i].key,
+                            strcmp(line, "-") == 0                ? json_null()
+                            : strcmp(columns[i].key, "cold") == 0 ? json_boolean(*line == 'c')
+                            : last != line && *last == '\0'       ? json_number(number)
+                                                                  : json_string(line));
         line = end ? end + 1 : NULL;
     }
     add_cost(row);
