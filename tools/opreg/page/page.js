@@ -177,6 +177,7 @@
     if (left.length > 0) {
       add(columns, "Other operators", rows, left, (row) => [row.op, ...two(row)], 56);
     }
+    columns.style.columns = `${Math.min(3, columns.children.length)} 360px`;
     parent.appendChild(columns);
   }
 
