@@ -279,15 +279,23 @@ static int read_problems(const command *self, const bench_options *o, bench_case
 }
 
 /* Puts what the environment switched before the command: without it the rows are not repeated.
- * Folders stay out: they are this machine's. */
-static void add_flags(bench_session *b) {
+ * Folders stay out: they are this machine's.  0 after a line on stderr where a run would do more
+ * than run. */
+static int take_flags(bench_session *b) {
     char words[sizeof b->command_line] = "";
     size_t count, used = 0;
+    int plain = 1;
     opreg_flag_row *rows = registry_flags(b->reg, &count);
     for (size_t i = 0; i < count && used < sizeof words; i++) {
         if (rows[i].source == OPREG_SOURCE_ENV && rows[i].value[0] != '/') {
             used += (size_t)snprintf(words + used, sizeof words - used, "%s=%s ", rows[i].variable,
                                      rows[i].value);
+        }
+        if ((strcmp(rows[i].flag, "shadow") == 0 || strcmp(rows[i].flag, "guard") == 0) &&
+            strcmp(rows[i].value, "off") != 0) {
+            complain(b->self, "%s is %s: its checks would be in the times; switch it off",
+                     rows[i].variable, rows[i].value);
+            plain = 0;
         }
     }
     if (used + strlen(b->command_line) < sizeof words) {
@@ -295,6 +303,7 @@ static void add_flags(bench_session *b) {
         strcpy(b->command_line, words);
     }
     free(rows);
+    return plain;
 }
 
 static int measure(bench_session *b, const bench_case *cases, size_t count) {
@@ -303,8 +312,7 @@ static int measure(bench_session *b, const bench_case *cases, size_t count) {
     if (!b->reg) {
         return EXIT_FAILED;
     }
-    add_flags(b);
-    status = on_devices(b, cases, count);
+    status = take_flags(b) ? on_devices(b, cases, count) : EXIT_BAD_INPUT;
     progress_clear(&b->progress);
     opreg_destroy(b->reg);
     return status;

@@ -8,6 +8,7 @@
 #include "bench.h"
 
 #define BATCH_US     2000.0 /* a batch lasts at least this                                        */
+#define MOST_RUNS    50000  /* of one                                                             */
 #define WARM_BATCHES 5
 
 /* A variant, with every copy of every weight prepared where it wants another layout. */
@@ -115,13 +116,18 @@ static opreg_status open_contestant(bench_set *s, const char *kernel, contestant
     return status == OPREG_OK ? d->io->stream_sync(d->host, &d->row, d->stream) : status;
 }
 
-static void close_contestant(const bench_set *s, contestant *c) {
+static void drop_graphs(const device *d, contestant *c) {
     if (c->graph) {
-        s->where->io->graph_destroy(s->where->host, &s->where->row, c->graph);
+        d->io->graph_destroy(d->host, &d->row, c->graph);
     }
     if (c->warm_graph) {
-        s->where->io->graph_destroy(s->where->host, &s->where->row, c->warm_graph);
+        d->io->graph_destroy(d->host, &d->row, c->warm_graph);
     }
+    c->graph = c->warm_graph = NULL;
+}
+
+static void close_contestant(const bench_set *s, contestant *c) {
+    drop_graphs(s->where, c);
     for (int64_t i = 0; c->prepared && i < s->weight_copies * s->num_weights; i++) {
         opreg_weight_destroy(c->prepared[i]);
     }
@@ -144,30 +150,55 @@ static opreg_status capture_batch(bench_set *s, contestant *c, int same, void **
     return ran != OPREG_OK ? ran : status;
 }
 
-/* One call to warm up and to size the batches, then a graph of a batch where the device has them.
- */
-static opreg_status prepare_batches(bench_set *s, contestant *c, const opreg_candidate *row,
-                                    int batches) {
-    const device *d = s->where;
+/* As many runs a batch as last for BATCH_US: a few first, since a clock around one tells little. */
+static opreg_status size_batches(bench_set *s, contestant *c) {
     double us = 0;
     opreg_status status;
     c->runs = 1;
-    status = time_batch(s, c, 0, &us);
-    if (status == OPREG_OK) {
+    status = time_batch(s, c, 0, &us); /* warms up */
+    while (status == OPREG_OK) {
+        status = time_batch(s, c, 0, &us);
+        if (us >= BATCH_US / 8 || c->runs >= MOST_RUNS / 8) {
+            break;
+        }
+        c->runs *= 8;
+    }
+    if (status == OPREG_OK && us < BATCH_US) {
+        c->runs = (int64_t)((double)c->runs * BATCH_US / (us > 0.1 ? us : 0.1)) + 1;
+        c->runs = c->runs < MOST_RUNS ? c->runs : MOST_RUNS;
+    }
+    return status;
+}
+
+/* Graphs of a batch.  Replayed, a short run is shorter than its plain call, so a batch may need
+ * more of them. */
+static opreg_status make_graphs(bench_set *s, contestant *c) {
+    double us = 0;
+    opreg_status status = capture_batch(s, c, 0, &c->graph);
+    for (int i = 0; i < 2 && status == OPREG_OK; i++) {
         status = time_batch(s, c, 0, &us);
     }
-    if (status != OPREG_OK) {
-        return status;
-    }
-    c->runs = us > BATCH_US ? 1 : (int64_t)(BATCH_US / (us > 0.1 ? us : 0.1)) + 1;
-    c->us = calloc((size_t)batches, sizeof *c->us);
-    if (c->us && d->io->capture_begin && (row->kernel_flags & OPREG_KF_GRAPH_SAFE) != 0) {
+    if (status == OPREG_OK && us < 0.9 * BATCH_US && c->runs < MOST_RUNS) {
+        c->runs = (int64_t)((double)c->runs * BATCH_US / (us > 1.0 ? us : 1.0)) + 1;
+        c->runs = c->runs < MOST_RUNS ? c->runs : MOST_RUNS;
+        drop_graphs(s->where, c);
         status = capture_batch(s, c, 0, &c->graph);
-        if (status == OPREG_OK) {
-            status = capture_batch(s, c, 1, &c->warm_graph);
-        }
     }
-    return c->us ? status : OPREG_E_NOMEM;
+    return status == OPREG_OK ? capture_batch(s, c, 1, &c->warm_graph) : status;
+}
+
+static opreg_status prepare_batches(bench_set *s, contestant *c, const opreg_candidate *row,
+                                    int batches) {
+    opreg_status status = size_batches(s, c);
+    c->us = calloc((size_t)batches, sizeof *c->us);
+    if (!c->us) {
+        return OPREG_E_NOMEM;
+    }
+    if (status == OPREG_OK && s->where->io->capture_begin &&
+        (row->kernel_flags & OPREG_KF_GRAPH_SAFE) != 0) {
+        status = make_graphs(s, c);
+    }
+    return status;
 }
 
 static double median(double *values, int count) {
