@@ -12,7 +12,7 @@
 static int open_vector(engine *e, const gguf_tensor *tensor, float **out, reason *why) {
     static const int32_t zero = 0;
     opreg_step_gather step = {.struct_size = sizeof step, .scale = 1.0f, .rows = 1};
-    const void *placed, *first = &zero;
+    const void *placed, *first;
     opreg_weight *weight;
     int made;
     if (!tensor) {
@@ -20,7 +20,7 @@ static int open_vector(engine *e, const gguf_tensor *tensor, float **out, reason
     }
     *out = machine_alloc(&e->on, (uint64_t)tensor->ne[0] * sizeof(float), why);
     weight = *out ? tensor_open(&e->on, e->m->file, tensor, &placed, why) : NULL;
-    first = weight ? machine_place(&e->on, first, sizeof zero, why) : NULL;
+    first = weight ? machine_place(&e->on, &zero, sizeof zero, why) : NULL;
     step.table = weight ? opreg_weight_view_get(weight) : NULL;
     step.ids = first;
     step.y = *out;

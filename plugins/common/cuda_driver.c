@@ -92,6 +92,7 @@ typedef struct cuda_launch {
     REQUIRED("cuStreamCreate", stream_create, (void **stream, unsigned int flags))                 \
     REQUIRED("cuStreamDestroy_v2", stream_destroy, (void *stream))                                 \
     REQUIRED("cuStreamSynchronize", stream_sync, (void *stream))                                   \
+    REQUIRED("cuStreamIsCapturing", capturing, (void *stream, int *state))                         \
     REQUIRED("cuStreamBeginCapture_v2", capture_begin, (void *stream, int mode))                   \
     REQUIRED("cuStreamEndCapture", capture_end, (void *stream, void **graph))                      \
     REQUIRED("cuGraphInstantiateWithFlags", graph_instantiate,                                     \
@@ -316,6 +317,12 @@ int driver_stream_create(void **stream) { return cuda.stream_create(stream, STRE
 int driver_stream_destroy(void *stream) { return cuda.stream_destroy(stream); }
 
 int driver_stream_sync(void *stream) { return cuda.stream_sync(stream); }
+
+int driver_capturing(void *stream, int *yes) {
+    int state = 0, error = cuda.capturing(stream, &state);
+    *yes = state != 0; /* active, or broken already */
+    return error;
+}
 
 int driver_capture_begin(void *stream) { return cuda.capture_begin(stream, CAPTURE_THREAD_LOCAL); }
 

@@ -74,6 +74,7 @@ int driver_fill(void *dst, uint8_t byte, size_t bytes, void *stream);
 int driver_stream_create(void **stream);
 int driver_stream_destroy(void *stream);
 int driver_stream_sync(void *stream);
+int driver_capturing(void *stream, int *yes);
 int driver_capture_begin(void *stream);
 int driver_capture_end(void *stream, void **graph); /* an executable graph                          */
 int driver_graph_launch(void *graph, void *stream);

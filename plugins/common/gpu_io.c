@@ -83,6 +83,11 @@ static opreg_status io_stream_sync(const opreg_host *host, const opreg_device *d
     ON_DEVICE("waiting for a stream", driver_stream_sync(stream));
 }
 
+static opreg_status io_capturing(const opreg_host *host, const opreg_device *dev, void *stream,
+                                 int *yes) {
+    ON_DEVICE("asking whether a stream is being captured", driver_capturing(stream, yes));
+}
+
 static opreg_status io_capture_begin(const opreg_host *host, const opreg_device *dev,
                                      void *stream) {
     ON_DEVICE("beginning a capture", driver_capture_begin(stream));
@@ -144,4 +149,5 @@ const opreg_device_io gpu_io = {
     .event_destroy = io_event_destroy,
     .event_record = io_event_record,
     .event_elapsed_us = io_event_elapsed,
+    .capturing = io_capturing,
 };

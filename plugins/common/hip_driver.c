@@ -54,6 +54,7 @@ enum {
     REQUIRED("hipStreamCreateWithFlags", stream_create, (void **stream, unsigned int flags))       \
     REQUIRED("hipStreamDestroy", stream_destroy, (void *stream))                                   \
     REQUIRED("hipStreamSynchronize", stream_sync, (void *stream))                                  \
+    OPTIONAL("hipStreamIsCapturing", capturing, (void *stream, int *state))                        \
     OPTIONAL("hipStreamBeginCapture", capture_begin, (void *stream, int mode))                     \
     OPTIONAL("hipStreamEndCapture", capture_end, (void *stream, void **graph))                     \
     OPTIONAL("hipGraphInstantiateWithFlags", graph_instantiate,                                    \
@@ -269,6 +270,12 @@ int driver_stream_sync(void *stream) { return hip.stream_sync(stream); }
 static int has_graphs(void) {
     return hip.capture_begin != NULL && hip.capture_end != NULL && hip.graph_instantiate != NULL &&
            hip.graph_launch != NULL && hip.graph_exec_destroy != NULL && hip.graph_destroy != NULL;
+}
+
+int driver_capturing(void *stream, int *yes) {
+    int state = 0, error = hip.capturing != NULL ? hip.capturing(stream, &state) : 0;
+    *yes = state != 0;
+    return error;
 }
 
 int driver_capture_begin(void *stream) {

@@ -110,9 +110,9 @@ class EveryOperator(CommandTest):
         costs = re.findall(rf"v1 shadow {MISPRINT}/\w+ compared=(\d+) of \d+ differing=(\d+) "
                            r"cost=[0-9.]+ ms, [0-9.]+ ms a comparison", self.bench.stderr)
         self.assertEqual(len(costs), 9, self.bench.stderr)
-        for compared, differing in costs:
-            self.assertEqual(compared, differing)
-            self.assertGreater(int(compared), 0)
+        for compared, differing in costs:  # captured runs of a plan differ together, once
+            self.assertGreater(int(differing), 0)
+            self.assertLessEqual(int(differing), int(compared))
 
 
 if __name__ == "__main__":

@@ -94,6 +94,7 @@ API int cuMemsetD8Async(address dst, unsigned char byte, size_t bytes, void *str
 API int cuStreamCreate(void **stream, unsigned int flags);
 API int cuStreamDestroy_v2(void *stream);
 API int cuStreamSynchronize(void *stream);
+API int cuStreamIsCapturing(void *stream, int *state);
 API int cuStreamBeginCapture_v2(void *stream, int mode);
 API int cuStreamEndCapture(void *stream, void **graph);
 API int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
@@ -381,6 +382,10 @@ int cuStreamDestroy_v2(void *stream) {
 
 int cuStreamSynchronize(void *stream) {
     INSIDE("cuStreamSynchronize", stand_in_wait("cuStreamSynchronize", here(), stream));
+}
+
+int cuStreamIsCapturing(void *stream, int *state) {
+    INSIDE("cuStreamIsCapturing", stand_in_capturing("cuStreamIsCapturing", stream, state));
 }
 
 int cuStreamBeginCapture_v2(void *stream, int mode) {

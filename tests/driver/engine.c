@@ -81,14 +81,23 @@ static int prepare(engine *e, const opreg_plan *plan, opreg_weight **weight) {
     return 1;
 }
 
+/* What the device says of the stream. */
+static int is_capturing(engine *e) {
+    int yes = -1;
+    went_well(e, e->io->capturing(e->host, e->dev, e->stream, &yes));
+    return yes;
+}
+
 static void run_in_graph(engine *e, const opreg_plan *plan, const opreg_args *args) {
     double us = -1.0;
     if (e->io->capture_begin == NULL) {
         return; /* the CPU */
     }
-    if (!went_well(e, e->io->capture_begin(e->host, e->dev, e->stream))) {
+    if (!went_well(e, is_capturing(e) == 0 ? OPREG_OK : OPREG_E_CHECK) ||
+        !went_well(e, e->io->capture_begin(e->host, e->dev, e->stream))) {
         return;
     }
+    went_well(e, is_capturing(e) == 1 ? OPREG_OK : OPREG_E_CHECK);
     went_well(e, opreg_plan_run(plan, args));
     if (!went_well(e, e->io->capture_end(e->host, e->dev, e->stream, &e->graph))) {
         return;

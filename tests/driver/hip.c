@@ -49,6 +49,7 @@ API int hipMemsetAsync(void *dst, int byte, size_t bytes, void *stream);
 API int hipStreamCreateWithFlags(void **stream, unsigned int flags);
 API int hipStreamDestroy(void *stream);
 API int hipStreamSynchronize(void *stream);
+API int hipStreamIsCapturing(void *stream, int *state);
 API int hipStreamBeginCapture(void *stream, int mode);
 API int hipStreamEndCapture(void *stream, void **graph);
 API int hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
@@ -237,6 +238,10 @@ int hipStreamDestroy(void *stream) {
 
 int hipStreamSynchronize(void *stream) {
     LOCKED(stand_in_wait("hipStreamSynchronize", current, stream));
+}
+
+int hipStreamIsCapturing(void *stream, int *state) {
+    LOCKED(stand_in_capturing("hipStreamIsCapturing", stream, state));
 }
 
 int hipStreamBeginCapture(void *stream, int mode) {

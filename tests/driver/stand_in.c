@@ -292,6 +292,15 @@ int stand_in_wait(const char *name, int device, void *stream) {
     return error;
 }
 
+int stand_in_capturing(const char *name, void *stream, int *capturing) {
+    stand_in_object *object = stream != NULL ? stand_in_find(KIND_STREAM, stream) : NULL;
+    if (stream != NULL && object == NULL) {
+        return stand_in_misuse(E_HANDLE, name, "the stream does not live");
+    }
+    *capturing = object != NULL && object->flag;
+    return 0;
+}
+
 int stand_in_capture_begin(const char *name, int device, void *stream) {
     stand_in_object *object = stand_in_find(KIND_STREAM, stream);
     int error = stand_in_call(name, device);

@@ -95,6 +95,7 @@ int stand_in_copy(const char *name, int device, void *dst, int dst_on_device, co
                   int src_on_device, size_t bytes, void *stream);
 int stand_in_fill(const char *name, int device, void *dst, int byte, size_t bytes, void *stream);
 int stand_in_wait(const char *name, int device, void *stream);
+int stand_in_capturing(const char *name, void *stream, int *state);
 int stand_in_capture_begin(const char *name, int device, void *stream);
 int stand_in_capture_end(const char *name, int device, void *stream, void **graph);
 int stand_in_graph_launch(const char *name, int device, void *graph, void *stream);

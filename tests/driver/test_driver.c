@@ -331,6 +331,18 @@ static void a_driver_too_old_for_the_code_is_named_with_its_version(void **state
     close_registry(reg);
 }
 
+/* The stand-in refuses a wait, an allocation or a copy to the host while a stream captures. */
+static void a_captured_run_under_shadow_waits_for_nothing(void **state) {
+    opreg_registry *reg = registry();
+    opreg_device row;
+    (void)state;
+    assert_works(opreg_enable(reg, plugin, "exact"));
+    assert_works(opreg_enable(reg, "shadow", "1/1"));
+    assert_int_equal(devices(reg, &row, 1), 1);
+    assert_works(engine_step(reg, &row));
+    close_registry(reg);
+}
+
 static void a_run_only_launches(void **state) {
     opreg_registry *reg = registry();
     opreg_device row;
@@ -479,6 +491,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(an_architecture_is_matched_whole, every_test),
         cmocka_unit_test_setup(a_driver_without_devices_is_no_error, every_test),
         cmocka_unit_test_setup(a_driver_too_old_for_the_code_is_named_with_its_version, every_test),
+        cmocka_unit_test_setup(a_captured_run_under_shadow_waits_for_nothing, every_test),
         cmocka_unit_test_setup(a_run_only_launches, every_test),
         cmocka_unit_test_setup(the_callers_device_is_current_again_after_each_call, every_test),
         cmocka_unit_test_setup(no_size_of_a_plan_overflows, every_test),
