@@ -56,9 +56,8 @@ typedef struct bench_cost {
 } bench_cost;
 bench_cost bench_cost_of(const bench_case *c);
 
-/* Entries of a route, and how many experts they reach at most. */
+/* Entries of a route. */
 int64_t bench_entries(const bench_case *c);
-int64_t bench_experts(const bench_case *c);
 
 /* ---- its data ---- */
 
@@ -109,6 +108,9 @@ void bench_set_bufs(const bench_set *s, int64_t turn, opreg_buf bufs[BENCH_BUFS]
 
 /* Host data of a set: everything but copies.  0 with *reason set. */
 int bench_data_make(bench_set *s, uint64_t cache_bytes, uint64_t seed, const char **reason);
+
+/* Their weights.  0 with *reason set. */
+int bench_weights_make(bench_set *s, uint64_t seed, const char **reason);
 
 /* Element i of a float buffer on the host. */
 double bench_value(const bench_buffer *b, int64_t i);

@@ -86,7 +86,8 @@ int64_t bench_entries(const bench_case *c) {
     }
 }
 
-int64_t bench_experts(const bench_case *c) {
+/* Experts that the entries reach at most. */
+static int64_t experts_used(const bench_case *c) {
     int64_t experts = c->op == OPREG_OP_MOE_FFN     ? c->problem.ffn.experts
                       : c->op == OPREG_OP_MOE_ROUTE ? c->problem.route.experts
                                                     : c->problem.moe.experts;
@@ -159,7 +160,7 @@ bench_cost bench_cost_of(const bench_case *c) {
     }
     for (uint32_t i = 0; i < num_weights; i++) {
         opreg_format_row format = {.struct_size = sizeof format};
-        double used = bench_entries(c) > 0 ? (double)bench_experts(c) : 1.0;
+        double used = bench_entries(c) > 0 ? (double)experts_used(c) : 1.0;
         opreg_format_by_id(weights[i].format, &format);
         out.bytes +=
             used * (double)(weights[i].n * weights[i].k) / format.block_values * format.block_bytes;

@@ -129,6 +129,11 @@ static void read_x(const bench_set *s, uint32_t index, const uint32_t planes[2],
     }
 }
 
+/* Output n of a row whose products with gate, or with the only weight, and with up are there. */
+static double output_of(uint32_t glu, float alpha, float limit, const scratch *t, int64_t n) {
+    return glu == OPREG_GLU_NONE ? t->gate[n] : activate(glu, alpha, limit, t->gate[n], t->up[n]);
+}
+
 static void matmul_error(const bench_set *s, const uint8_t *y, scratch *t, nmse *sum) {
     static const uint32_t planes[2] = {OPREG_MATMUL_X_SCALES, OPREG_MATMUL_X_SUMS};
     const opreg_matmul_bt_quant *p = &s->what->problem.matmul;
@@ -141,9 +146,7 @@ static void matmul_error(const bench_set *s, const uint8_t *y, scratch *t, nmse 
             products(&s->weights[1], 0, t->x, columns, t->row, t->up);
         }
         for (int64_t n = 0; n < columns; n++) {
-            double exact = p->glu != OPREG_GLU_NONE
-                               ? activate(p->glu, p->glu_alpha, p->glu_limit, t->gate[n], t->up[n])
-                               : t->gate[n];
+            double exact = output_of(p->glu, p->glu_alpha, p->glu_limit, t, n);
             exact += bias->bytes > 0 ? bench_value(bias, n) : 0.0;
             compare(sum, at(y, p->y_dtype, m * p->y_stride + n), exact);
         }
@@ -162,9 +165,7 @@ static void moe_error(const bench_set *s, const uint8_t *y, scratch *t, nmse *su
             products(&s->weights[1], s->ids[e], t->x, columns, t->row, t->up);
         }
         for (int64_t n = 0; n < columns; n++) {
-            double exact = p->glu != OPREG_GLU_NONE
-                               ? activate(p->glu, p->glu_alpha, p->glu_limit, t->gate[n], t->up[n])
-                               : t->gate[n];
+            double exact = output_of(p->glu, p->glu_alpha, p->glu_limit, t, n);
             compare(sum, at(y, p->y_dtype, e * p->y_stride + n), exact);
         }
     }
