@@ -2,6 +2,7 @@
 """The manual pages and what shells complete: made from the option tables, read by the real programs."""
 import os
 import pathlib
+import platform
 import pty
 import re
 import select
@@ -56,7 +57,7 @@ class Completion(CommandTest):
             (["bench", "--op", "moe_d"], ["moe_down"]),
             (["bench", "--plugin", ""], ["cpu"]),
             (["bench", "--plugin", "=", "c"], ["cpu"]),
-            (["bench", "--device", "c"], ["cpu:0/x86_64"]),
+            (["bench", "--device", "c"], [f"cpu:0/{platform.machine()}"]),
             (["bench", "--kernel", "reference_r"], ["reference_route"]),
             (["bench", "--model", "my"], ["my.gguf"]),
             (["bench", "--seed", ""], []),
