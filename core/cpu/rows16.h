@@ -37,7 +37,7 @@ typedef struct rows16_column {
     const int16_t *s;
 } rows16_column;
 
-#define ROWS16_COLUMNS 4 /* most columns of one call of a tile kernel */
+#define ROWS16_COLUMNS 8 /* most columns of one call of a tile kernel */
 
 /* out[c][r] = the f32 result of row r of the tile with column c, before bias.  blocks: of a row. */
 typedef void (*rows16_tile_fn)(const uint8_t *tile, int64_t blocks, const rows16_column *columns,

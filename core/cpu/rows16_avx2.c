@@ -9,6 +9,7 @@
 #include "formats/tables/kvalues_iq4nl.h"
 
 #define LANES  8
+#define MOST_COLUMNS 4
 #define S_BIAS 0
 typedef __m256i VI;
 typedef __m256 VF;

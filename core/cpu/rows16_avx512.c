@@ -9,6 +9,7 @@
 #include "formats/tables/kvalues_iq4nl.h"
 
 #define LANES  16
+#define MOST_COLUMNS 8
 #define S_BIAS 128 /* signed weights are made unsigned by adding it */
 typedef __m512i VI;
 typedef __m512 VF;
@@ -42,8 +43,8 @@ static inline VI add_i(VI a, VI b) {
 static inline VI sub_i(VI a, VI b) {
     return _mm512_sub_epi32(a, b);
 }
-#define shift_right_i(v, by)         _mm512_srli_epi32(v, by)
-#define shift_left_i(v, by)          _mm512_slli_epi32(v, by)
+#define shift_right_i(v, by)         _mm512_srli_epi32(v, (unsigned)(by))
+#define shift_left_i(v, by)          _mm512_slli_epi32(v, (unsigned)(by))
 #define shift_right_signed_i(v, by)  _mm512_srai_epi32(v, by)
 #define shift_left_16(v, by)         _mm512_slli_epi16(v, by)
 #define shift_right_signed_16(v, by) _mm512_srai_epi16(v, by)

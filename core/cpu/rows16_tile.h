@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * rows16_tile.h - the text of the tile kernels, included once per instruction set.
  *
- * The includer defines: LANES (rows a vector holds), VI and VF (vectors of int32 and float),
+ * The includer defines: LANES (rows a vector holds), MOST_COLUMNS (4 or more columns whose sums and a
+ * block's weights stay in registers), VI and VF (vectors of int32 and float),
  *   load_bytes(p)         LANES * 4 bytes of a chunk row
  *   broadcast4(p)         the 4 bytes at p in every lane
  *   dot_s(acc, w, q)      int32 acc + 4-wide dot of signed w and q, plus S_BIAS * (sum of q)
@@ -182,7 +183,7 @@ static inline VF k_term(VF d, VF dmin, float yd, VI n, VI m) {
 BLOCK_FN void q4_k_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     const uint8_t *body = at.body + b * 35 * 64;
     VF d = load_f16(at.fields + b * 64), dmin = load_f16(at.fields + b * 64 + 32);
-    VI scales[2], least[2], n[ROWS16_COLUMNS];
+    VI scales[2], least[2], n[MOST_COLUMNS];
     fetch_ahead(body, 35, count);
     k_scales(body, scales, least);
     for (int m = 0; m < count; m++) {
@@ -215,25 +216,31 @@ BLOCK_FN void q4_k_block(place at, int64_t b, const rows16_column *x, int count,
     }
 }
 
+/* Bit `from` of every byte at bit `to`; the others are anything. */
+BLOCK_FN VI move_bit(VI v, const int from, const int to) {
+    return from < to ? shift_left_i(v, to - from) : shift_right_i(v, from - to);
+}
+
 BLOCK_FN void q5_k_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     const uint8_t *body = at.body + b * 43 * 64;
     VF d = load_f16(at.fields + b * 64), dmin = load_f16(at.fields + b * 64 + 32);
-    VI scales[2], least[2], n[ROWS16_COLUMNS];
+    VI scales[2], least[2], n[MOST_COLUMNS];
     fetch_ahead(body, 43, count);
     k_scales(body, scales, least);
     for (int m = 0; m < count; m++) {
         n[m] = zero_i();
     }
+#pragma GCC unroll 4 /* the shifts are constants */
     for (int j = 0; j < 4; j++) {
         VI low[8], high[8];
         VI scale_low = scale16(byte_of(scales[j / 2], 2 * j % 4));
         VI scale_high = scale16(byte_of(scales[j / 2], 2 * j % 4 + 1));
         for (int c = 0; c < 8; c++) {
             VI w = load_bytes(body + (11 + 8 * j + c) * 64);
-            VI h = shift_right_var_i(load_bytes(body + (3 + c) * 64), 2 * j);
-            low[c] = or_i(and_i(w, set_b(15)), shift_left_i(and_i(h, set_b(1)), 4));
-            high[c] =
-                or_i(and_i(shift_right_i(w, 4), set_b(15)), shift_left_i(and_i(h, set_b(2)), 3));
+            VI h = load_bytes(body + (3 + c) * 64);
+            low[c] = or_i(and_i(w, set_b(15)), and_i(move_bit(h, 2 * j, 4), set_b(16)));
+            high[c] = or_i(and_i(shift_right_i(w, 4), set_b(15)),
+                           and_i(move_bit(h, 2 * j + 1, 4), set_b(16)));
         }
         for (int m = 0; m < count; m++) {
             const int8_t *q = x[m].q + 256 * b + 64 * j;
@@ -286,7 +293,7 @@ static inline VI q6_k_offsets(const VI scales[4], const int16_t *s) {
 BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     const uint8_t *body = at.body + b * 52 * 64;
     VF d = load_f16(at.fields + b * 32);
-    VI n[ROWS16_COLUMNS], bytes[4];
+    VI n[MOST_COLUMNS], bytes[4];
     fetch_ahead(body, 52, count);
     for (int c = 0; c < 4; c++) {
         bytes[c] = load_bytes(body + (48 + c) * 64);
@@ -325,45 +332,56 @@ BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count,
 /* ---- the tile functions: exact column counts, so that loops over columns unroll
  * ----------------------- */
 
-#define COLUMNS_CASE(NAME, FIELDS, COUNT)                                                          \
+#define COLUMNS_CASE(NAME, COUNT)                                                                  \
     case COUNT:                                                                                    \
         for (int64_t b = 0; b < blocks; b++) {                                                     \
-            NAME##_block(at, b, columns, COUNT, acc);                                              \
+            NAME##_block(at, b, columns + first, COUNT, acc);                                      \
         }                                                                                          \
         break;
 
-#define TILE_FUNCTION(NAME, FIELDS)                                                                \
+/* Columns of the next turn: `wide` of them where the format gains from it, else up to four. */
+static inline int turn_columns(int left, int wide) {
+    return left >= wide ? wide : left < 4 ? left : 4;
+}
+
+#define TILE_FUNCTION(NAME, FIELDS, WIDE)                                                          \
     static void NAME##_tile(const uint8_t *tile, int64_t blocks, const rows16_column *columns,     \
                             int count, float out[][ROWS16_TILE]) {                                 \
         for (int half = 0; half < ROWS16_TILE / LANES; half++) {                                   \
-            VF acc[ROWS16_COLUMNS][UNITS];                                                         \
             place at = tile_place(tile, blocks, FIELDS, half);                                     \
-            for (int m = 0; m < count; m++) {                                                      \
-                for (int u = 0; u < UNITS; u++) {                                                  \
-                    acc[m][u] = set_f(0.0f);                                                       \
+            for (int first = 0, turn; first < count; first += turn) {                              \
+                VF acc[WIDE][UNITS];                                                               \
+                turn = turn_columns(count - first, WIDE);                                          \
+                for (int m = 0; m < turn; m++) {                                                   \
+                    for (int u = 0; u < UNITS; u++) {                                              \
+                        acc[m][u] = set_f(0.0f);                                                   \
+                    }                                                                              \
                 }                                                                                  \
-            }                                                                                      \
-            switch (count) {                                                                       \
-                COLUMNS_CASE(NAME, FIELDS, 1)                                                      \
-                COLUMNS_CASE(NAME, FIELDS, 2)                                                      \
-                COLUMNS_CASE(NAME, FIELDS, 3)                                                      \
-                COLUMNS_CASE(NAME, FIELDS, 4)                                                      \
-            default:                                                                               \
-                break;                                                                             \
-            }                                                                                      \
-            for (int m = 0; m < count; m++) {                                                      \
-                store_f(out[m] + half * LANES, tree(acc[m]));                                      \
+                switch (turn) {                                                                    \
+                    COLUMNS_CASE(NAME, 1)                                                          \
+                    COLUMNS_CASE(NAME, 2)                                                          \
+                    COLUMNS_CASE(NAME, 3)                                                          \
+                    COLUMNS_CASE(NAME, 4)                                                          \
+                default: /* WIDE */                                                                \
+                    for (int64_t b = 0; WIDE > 4 && b < blocks; b++) {                             \
+                        NAME##_block(at, b, columns + first, WIDE, acc);                           \
+                    }                                                                              \
+                    break;                                                                         \
+                }                                                                                  \
+                for (int m = 0; m < turn; m++) {                                                   \
+                    store_f(out[first + m] + half * LANES, tree(acc[m]));                          \
+                }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     }
 
-TILE_FUNCTION(q4_0, 1)
-TILE_FUNCTION(q4_1, 2)
-TILE_FUNCTION(q8_0, 1)
-TILE_FUNCTION(iq4_nl, 1)
-TILE_FUNCTION(q4_k, 2)
-TILE_FUNCTION(q5_k, 2)
-TILE_FUNCTION(q6_k, 1)
+TILE_FUNCTION(q4_0, 1, 4)
+TILE_FUNCTION(q4_1, 2, 4)
+TILE_FUNCTION(q8_0, 1, 4)
+TILE_FUNCTION(iq4_nl, 1, 4)
+TILE_FUNCTION(q4_k, 2, 4)
+TILE_FUNCTION(q5_k, 2, MOST_COLUMNS)
+TILE_FUNCTION(q6_k, 1, 4)
 
 static rows16_tile_fn find_tile(uint32_t format) {
     switch (format) {
