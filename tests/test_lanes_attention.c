@@ -33,6 +33,8 @@ static const shape shapes[] = {
     {"fp8", 2, 4, 2, 64, 16, 700, 0, 1, 0.0f, OPREG_F8_E4M3, OPREG_PF_LSE, 0},
     {"window", 2, 4, 2, 64, 16, 900, 130, 1, 0.0f, OPREG_F16, 0, 0},
     {"tokens", 3, 4, 2, 64, 16, 260, 0, 5, 0.0f, OPREG_F16, OPREG_PF_Q_INDPTR, 0},
+    {"one head, 13 segments", 1, 2, 1, 64, 16, 3201, 0, 1, 0.0f, OPREG_F16, OPREG_PF_LSE, 0},
+    {"one head, a window", 1, 3, 1, 80, 16, 2900, 1000, 1, 0.0f, OPREG_BF16, OPREG_PF_SINKS, 0},
     {"hostile", 4, 4, 2, 64, 16, 400, 0, 1, 0.0f, OPREG_BF16, OPREG_PF_SINKS | OPREG_PF_LSE, 1},
 };
 
@@ -119,6 +121,9 @@ static void compare(const opreg_kernel *variant, const shape *s) {
                            .host = &harness_host,
                            .bufs = bufs,
                            .num_bufs = OPREG_ATTN_BUFS};
+        call.workspace.bytes = kernel->workspace(&device, &p);
+        call.workspace.ptr = malloc(call.workspace.bytes + 1);
+        memset(call.workspace.ptr, 0xff, call.workspace.bytes);
         out[i] = malloc((size_t)outs * 4);
         lse[i] = malloc((size_t)(tokens * s->q_heads) * 4);
         memset(out[i], 0xff, (size_t)outs * 4);
@@ -126,6 +131,7 @@ static void compare(const opreg_kernel *variant, const shape *s) {
         bufs[OPREG_ATTN_OUT].ptr = out[i];
         bufs[OPREG_ATTN_LSE].ptr = lse[i];
         assert_int_equal(kernel->run(NULL, &p, &call), OPREG_OK);
+        free(call.workspace.ptr);
     }
     for (int64_t i = 0; i < outs; i++) {
         if (element_bits(out[0], i, OPREG_F32) != element_bits(out[1], i, OPREG_F32)) {

@@ -75,6 +75,33 @@ void attention_query_make(const opreg_paged_attn_decode *problem, const opreg_bu
     }
 }
 
+/* Enough tasks for the threads of a large machine, as long as each has two segments or more. */
+#define TASKS_WANTED   24
+#define SPLIT_SEGMENTS 2
+
+static int64_t segments_of(int64_t positions) {
+    return (positions + CANONICAL_SEGMENT - 1) / CANONICAL_SEGMENT;
+}
+
+attention_cut attention_cut_of(const opreg_paged_attn_decode *p) {
+    int64_t group = p->q_heads / p->kv_heads;
+    int64_t most = (segments_of(p->max_seq_len) + SPLIT_SEGMENTS - 1) / SPLIT_SEGMENTS;
+    attention_cut cut = {
+        (int64_t)p->tokens * p->kv_heads * ((group + ATTENTION_HEADS - 1) / ATTENTION_HEADS), 1};
+    while (cut.units * cut.splits < TASKS_WANTED && cut.splits < most) {
+        cut.splits *= 2;
+    }
+    return cut;
+}
+
+int64_t attention_split_segments(const attention_cut *cut, int64_t end) {
+    int64_t segments = segments_of(end), run = SPLIT_SEGMENTS;
+    while (run * cut->splits < segments) {
+        run *= 2;
+    }
+    return run;
+}
+
 void attention_load_query(const attention_job *job, int64_t token, int64_t head,
                           attention_query *query) {
     const opreg_paged_attn_decode *p = job->problem;

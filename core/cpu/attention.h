@@ -36,9 +36,25 @@ static inline int64_t attention_page(const attention_query *query, int64_t posit
     return attention_page_at(query, position, position / query->problem->block_size);
 }
 
+/* How a problem is cut: a unit is a token and up to four heads that share a KV head, and its keys are
+ * in at most `splits` splits. */
+typedef struct attention_cut {
+    int64_t units, splits;
+} attention_cut;
+#define ATTENTION_HEADS 4
+
+/* Of the problem alone: its workspace follows from it. */
+attention_cut attention_cut_of(const opreg_paged_attn_decode *problem);
+
+/* Segments of a split of a token that sees keys up to `end`: a power of two, so that the splits are
+ * nodes of the segments' tree. */
+int64_t attention_split_segments(const attention_cut *cut, int64_t end);
+
 typedef struct attention_job {
     const opreg_paged_attn_decode *problem;
     const opreg_buf *bufs;
+    attention_cut cut;
+    attention_part *parts; /* [tokens, q_heads, splits]; unused with one split */
 } attention_job;
 
 /* Sets the query's q. */
@@ -50,12 +66,16 @@ void attention_load_query(const attention_job *job, int64_t token, int64_t head,
 void attention_store(const attention_job *job, const attention_query *query, int64_t token,
                      int64_t head, attention_part *part);
 
-/* The task function of a vector unit and how many tasks a problem has; arg is an attention_job.
- * Null where the compiler had no such unit.  May be called on any machine; what it returns may not.
- */
-typedef void (*attention_task)(void *arg, int64_t task);
-attention_task attention_task_avx2(const opreg_paged_attn_decode *p, int64_t *tasks);
-attention_task attention_task_avx512(const opreg_paged_attn_decode *p, int64_t *tasks);
+/* The task functions of a vector unit; arg is an attention_job.  attend takes unit * splits + split and
+ * fills a part, or with one split stores the row; combine takes a unit and stores its rows from its
+ * parts.  Null where the compiler had no such unit.  May be called on any machine; what it returns may
+ * not. */
+typedef struct attention_tasks {
+    void (*attend)(void *arg, int64_t task);
+    void (*combine)(void *arg, int64_t unit);
+} attention_tasks;
+attention_tasks attention_tasks_avx2(void);
+attention_tasks attention_tasks_avx512(void);
 
 #define ATTENTION_LANES_MAX_DIM 256
 

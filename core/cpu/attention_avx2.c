@@ -5,9 +5,9 @@
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
-#define SCORE_HEADS   2
+#define SCORE_HEADS   3
 #define SCORE_CHAINS  2
-#define VALUE_HEADS   2
+#define VALUE_HEADS   3
 #define VALUE_VECTORS 2
 
 typedef struct VF {
@@ -29,12 +29,43 @@ static inline VF add_v(VF x, VF y) {
     VF v = {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
     return v;
 }
+static inline VF sub_v(VF x, VF y) {
+    VF v = {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+    return v;
+}
 static inline VF mul_v(VF x, VF y) {
     VF v = {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
     return v;
 }
 static inline VF fma_v(VF x, VF y, VF z) {
     VF v = {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+    return v;
+}
+
+/* canonical_exp, operation by operation; max and min pass a NaN on as its comparisons do. */
+static inline __m256 exp_8(__m256 x) {
+    __m256 t = _mm256_min_ps(_mm256_set1_ps(89.0f), _mm256_max_ps(_mm256_set1_ps(-104.0f), x));
+    __m256 magic = _mm256_set1_ps(0x1.8p23f), n, r, p;
+    __m256i whole, half, bias = _mm256_set1_epi32(127);
+    n = _mm256_sub_ps(_mm256_add_ps(_mm256_mul_ps(t, _mm256_set1_ps(0x1.715476p0f)), magic), magic);
+    n = _mm256_and_ps(n, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
+    r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0x1.63p-1f), t);
+    r = _mm256_fmadd_ps(n, _mm256_set1_ps(0x1.bd0106p-13f), r);
+    p = _mm256_fmadd_ps(_mm256_set1_ps(0x1.a0d2cep-13f), r, _mm256_set1_ps(0x1.6e879cp-10f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.11121p-7f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.555382p-5f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.555554p-3f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1p-1f));
+    p = _mm256_add_ps(_mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r), _mm256_set1_ps(1.0f));
+    whole = _mm256_cvttps_epi32(n);
+    half = _mm256_srai_epi32(whole, 1);
+    whole = _mm256_add_epi32(_mm256_sub_epi32(whole, half), bias);
+    half = _mm256_add_epi32(half, bias);
+    p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(half, 23)));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(whole, 23)));
+}
+static inline VF exp_v(VF x) {
+    VF v = {exp_8(x.a), exp_8(x.b)};
     return v;
 }
 
@@ -102,14 +133,11 @@ static void widen(float *restrict out, const void *array, int64_t first, int32_t
 
 #include "cpu/attention_lanes.h"
 
-attention_task attention_task_avx2(const opreg_paged_attn_decode *p, int64_t *tasks) {
-    *tasks = count_tasks(p);
-    return attend;
+attention_tasks attention_tasks_avx2(void) {
+    return (attention_tasks){attend, combine};
 }
 #else
-attention_task attention_task_avx2(const opreg_paged_attn_decode *p, int64_t *tasks) {
-    (void)p;
-    *tasks = 0;
-    return NULL;
+attention_tasks attention_tasks_avx2(void) {
+    return (attention_tasks){NULL, NULL};
 }
 #endif

@@ -23,11 +23,36 @@ static inline VF set_v(float f) {
 static inline VF add_v(VF a, VF b) {
     return _mm512_add_ps(a, b);
 }
+static inline VF sub_v(VF a, VF b) {
+    return _mm512_sub_ps(a, b);
+}
 static inline VF mul_v(VF a, VF b) {
     return _mm512_mul_ps(a, b);
 }
 static inline VF fma_v(VF a, VF b, VF c) {
     return _mm512_fmadd_ps(a, b, c);
+}
+
+/* canonical_exp, operation by operation; max and min pass a NaN on as its comparisons do. */
+static inline VF exp_v(VF x) {
+    VF t = _mm512_min_ps(set_v(89.0f), _mm512_max_ps(set_v(-104.0f), x)), n, r, p;
+    __m512i whole, half;
+    n = sub_v(add_v(mul_v(t, set_v(0x1.715476p0f)), set_v(0x1.8p23f)), set_v(0x1.8p23f));
+    n = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), n);
+    r = fma_v(n, set_v(-0x1.63p-1f), t);
+    r = fma_v(n, set_v(0x1.bd0106p-13f), r);
+    p = fma_v(set_v(0x1.a0d2cep-13f), r, set_v(0x1.6e879cp-10f));
+    p = fma_v(p, r, set_v(0x1.11121p-7f));
+    p = fma_v(p, r, set_v(0x1.555382p-5f));
+    p = fma_v(p, r, set_v(0x1.555554p-3f));
+    p = fma_v(p, r, set_v(0x1p-1f));
+    p = add_v(fma_v(p, mul_v(r, r), r), set_v(1.0f));
+    whole = _mm512_cvttps_epi32(n);
+    half = _mm512_srai_epi32(whole, 1);
+    whole = _mm512_add_epi32(_mm512_sub_epi32(whole, half), _mm512_set1_epi32(127));
+    half = _mm512_add_epi32(half, _mm512_set1_epi32(127));
+    p = mul_v(p, _mm512_castsi512_ps(_mm512_slli_epi32(half, 23)));
+    return mul_v(p, _mm512_castsi512_ps(_mm512_slli_epi32(whole, 23)));
 }
 
 /* Elements e .. e + 15 of sixteen rows become sixteen vectors of out. */
@@ -91,14 +116,11 @@ static void widen(float *restrict out, const void *array, int64_t first, int32_t
 
 #include "cpu/attention_lanes.h"
 
-attention_task attention_task_avx512(const opreg_paged_attn_decode *p, int64_t *tasks) {
-    *tasks = count_tasks(p);
-    return attend;
+attention_tasks attention_tasks_avx512(void) {
+    return (attention_tasks){attend, combine};
 }
 #else
-attention_task attention_task_avx512(const opreg_paged_attn_decode *p, int64_t *tasks) {
-    (void)p;
-    *tasks = 0;
-    return NULL;
+attention_tasks attention_tasks_avx512(void) {
+    return (attention_tasks){NULL, NULL};
 }
 #endif

@@ -5,7 +5,8 @@
  * A vector lane is a key while scores are made and an element of the head while values are added,
  * so that the order of docs/numerics.md never crosses lanes.  Sixty-four positions, which are one
  * step of all eight strands, are loaded once for all heads of the task.  The includer defines VF, a
- * vector of LANES floats, load_v, store_v, set_v, add_v, mul_v, fma_v, transpose16 and widen, and how
+ * vector of LANES floats, load_v, store_v, set_v, add_v, sub_v, mul_v, fma_v, exp_v, transpose16 and
+ * widen, and how
  * much its registers hold: SCORE_HEADS times SCORE_CHAINS accumulators of scores, VALUE_HEADS times
  * VALUE_VECTORS vectors of values.  The loops over 64 keys are plain C that the compiler turns into
  * vectors. */
@@ -14,7 +15,7 @@
 
 #define LANES     16
 #define STEP_KEYS (CANONICAL_STEP * CANONICAL_STRANDS)
-#define HEADS     4
+#define HEADS     ATTENTION_HEADS
 #define MAX_DIM   ATTENTION_LANES_MAX_DIM
 
 /* Where the 64 positions from first on are. */
@@ -247,12 +248,13 @@ static void raise_maxima(const lanes_step *step, const float *scores, attention_
 /* p of the step's keys, and their sums into the strands. */
 static void weigh_keys(const lanes_step *step, const float *scores, attention_part *strands,
                        float *restrict p) {
-    float maxima[STEP_KEYS], sums[CANONICAL_STRANDS];
-    for (int i = 0; i < STEP_KEYS; i++) {
-        maxima[i] = step->keys.live[i] ? strands[i % CANONICAL_STRANDS].m : 0.0f;
+    float maxima[LANES], sums[CANONICAL_STRANDS];
+    for (int i = 0; i < LANES; i++) {
+        const attention_part *part = &strands[i % CANONICAL_STRANDS];
+        maxima[i] = part->used ? part->m : 0.0f;
     }
-    for (int i = 0; i < STEP_KEYS; i++) {
-        p[i] = canonical_exp(scores[i] - maxima[i]);
+    for (int i = 0; i < STEP_KEYS; i += LANES) { /* of masked keys too: nobody reads them */
+        store_v(p + i, exp_v(sub_v(load_v(scores + i), load_v(maxima))));
     }
     for (int r = 0; r < CANONICAL_STRANDS; r++) {
         sums[r] = strands[r].l;
@@ -362,14 +364,29 @@ static void attend_segment(const attention_query *queries, int heads, int64_t se
     }
 }
 
+/* The token and heads of a unit. */
+typedef struct lanes_unit {
+    int64_t token, first_head;
+    int heads;
+} lanes_unit;
+
+static lanes_unit find_unit(const opreg_paged_attn_decode *p, int64_t unit) {
+    int64_t group = p->q_heads / p->kv_heads, chunks = (group + HEADS - 1) / HEADS;
+    int64_t chunk = unit % chunks, kv_head = unit / chunks % p->kv_heads;
+    lanes_unit out = {unit / chunks / p->kv_heads, kv_head * group + chunk * HEADS, HEADS};
+    out.heads = group - chunk * HEADS < HEADS ? (int)(group - chunk * HEADS) : HEADS;
+    return out;
+}
+
+static attention_part *parts_of(const attention_job *job, int64_t token, int64_t head) {
+    return job->parts + (token * job->problem->q_heads + head) * job->cut.splits;
+}
+
 static void attend(void *arg, int64_t task) {
     const attention_job *job = arg;
     const opreg_paged_attn_decode *p = job->problem;
-    int64_t group = p->q_heads / p->kv_heads, chunks = (group + HEADS - 1) / HEADS;
-    int64_t chunk = task % chunks, kv_head = task / chunks % p->kv_heads;
-    int64_t begin = 0, end = 0, token = task / chunks / p->kv_heads,
-            first = kv_head * group + chunk * HEADS;
-    int heads = group - chunk * HEADS < HEADS ? (int)(group - chunk * HEADS) : HEADS;
+    const lanes_unit unit = find_unit(p, task / job->cut.splits);
+    int64_t split = task % job->cut.splits, begin = 0, end = 0, run, last;
     attention_stack stacks[HEADS];
     attention_query queries[HEADS];
     attention_part *tops[HEADS];
@@ -379,32 +396,53 @@ static void attend(void *arg, int64_t task) {
     for (int byte = 0; byte < 256 && p->kv_dtype == OPREG_F8_E4M3; byte++) {
         fp8[byte] = canonical_e4m3_to_f32((uint32_t)byte);
     }
-    for (int h = 0; h < heads; h++) {
-        attention_query_make(p, job->bufs, token, first + h, &queries[h]);
-        attention_load_query(job, token, first + h, &queries[h]);
+    for (int h = 0; h < unit.heads; h++) {
+        attention_query_make(p, job->bufs, unit.token, unit.first_head + h, &queries[h]);
+        attention_load_query(job, unit.token, unit.first_head + h, &queries[h]);
         stacks[h].depth = 0;
         begin = queries[h].begin; /* of the token: the same for every head */
         end = queries[h].end;
     }
-    for (int64_t segment = 0; segment * CANONICAL_SEGMENT < end; segment++) {
-        for (int h = 0; h < heads; h++) {
+    last = (end + CANONICAL_SEGMENT - 1) / CANONICAL_SEGMENT;
+    run = attention_split_segments(&job->cut, end);
+    last = last < (split + 1) * run ? last : (split + 1) * run;
+    for (int64_t segment = split * run; segment < last; segment++) {
+        for (int h = 0; h < unit.heads; h++) {
             tops[h] = attention_push(&stacks[h]);
         }
         if ((segment + 1) * CANONICAL_SEGMENT > begin) {
-            attend_segment(queries, heads, segment, fp8, &step, tops);
+            attend_segment(queries, unit.heads, segment, fp8, &step, tops);
         }
-        for (int h = 0; h < heads; h++) {
+        for (int h = 0; h < unit.heads; h++) {
             attention_settle(&stacks[h], p->head_dim);
         }
     }
-    for (int h = 0; h < heads; h++) {
-        attention_store(job, &queries[h], token, first + h,
-                        attention_finish(&stacks[h], p->head_dim));
+    for (int h = 0; h < unit.heads; h++) {
+        attention_part *part = attention_finish(&stacks[h], p->head_dim);
+        if (job->cut.splits > 1) {
+            attention_part *out = parts_of(job, unit.token, unit.first_head + h) + split;
+            out->used = part->used;
+            out->m = part->m;
+            out->l = part->l;
+            memcpy(out->o, part->o, (size_t)p->head_dim * sizeof part->o[0]);
+        } else {
+            attention_store(job, &queries[h], unit.token, unit.first_head + h, part);
+        }
     }
 }
 
-/* Tasks of a problem. */
-static int64_t count_tasks(const opreg_paged_attn_decode *p) {
-    int64_t group = p->q_heads / p->kv_heads;
-    return (int64_t)p->tokens * p->kv_heads * ((group + HEADS - 1) / HEADS);
+static void combine(void *arg, int64_t task) {
+    const attention_job *job = arg;
+    const lanes_unit unit = find_unit(job->problem, task);
+    for (int h = 0; h < unit.heads; h++) {
+        attention_part *parts = parts_of(job, unit.token, unit.first_head + h);
+        attention_query query;
+        for (int64_t distance = 1; distance < job->cut.splits; distance *= 2) {
+            for (int64_t i = 0; i + distance < job->cut.splits; i += 2 * distance) {
+                attention_merge(&parts[i], &parts[i + distance], job->problem->head_dim);
+            }
+        }
+        attention_query_make(job->problem, job->bufs, unit.token, unit.first_head + h, &query);
+        attention_store(job, &query, unit.token, unit.first_head + h, &parts[0]);
+    }
 }

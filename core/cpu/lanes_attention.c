@@ -18,12 +18,20 @@ static opreg_status check(const char *missing, const opreg_paged_attn_decode *p,
     return OPREG_OK;
 }
 
+static uint64_t parts_bytes(const opreg_paged_attn_decode *p) {
+    int64_t splits = attention_cut_of(p).splits;
+    return splits > 1 ? (uint64_t)p->tokens * (uint64_t)p->q_heads * (uint64_t)splits *
+                            sizeof(attention_part)
+                      : 0;
+}
+
 static opreg_status run(const opreg_paged_attn_decode *p, const opreg_call *call,
-                        attention_task (*find)(const opreg_paged_attn_decode *, int64_t *)) {
-    attention_job job = {p, call->bufs};
-    int64_t tasks;
-    attention_task task = find(p, &tasks);
-    call->host->parallel_for(call->host->ctx, tasks, task, &job);
+                        attention_tasks tasks) {
+    attention_job job = {p, call->bufs, attention_cut_of(p), call->workspace.ptr};
+    call->host->parallel_for(call->host->ctx, job.cut.units * job.cut.splits, tasks.attend, &job);
+    if (job.cut.splits > 1) {
+        call->host->parallel_for(call->host->ctx, job.cut.units, tasks.combine, &job);
+    }
     return OPREG_OK;
 }
 
@@ -35,12 +43,11 @@ static opreg_status run(const opreg_paged_attn_decode *p, const opreg_call *call
     }                                                                                              \
     uint64_t ISA##_attention_workspace(const opreg_device *dev, const void *problem) {             \
         (void)dev;                                                                                 \
-        (void)problem;                                                                             \
-        return 0;                                                                                  \
+        return parts_bytes(problem);                                                               \
     }                                                                                              \
     opreg_status ISA##_attention_run(void *state, const void *problem, const opreg_call *call) {   \
         (void)state;                                                                               \
-        return run(problem, call, attention_task_##ISA);                                           \
+        return run(problem, call, attention_tasks_##ISA());                                        \
     }
 
 VARIANT(avx2)

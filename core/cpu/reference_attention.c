@@ -134,7 +134,7 @@ uint64_t reference_attention_workspace(const opreg_device *dev, const void *prob
 }
 
 opreg_status reference_attention_run(void *state, const void *problem, const opreg_call *call) {
-    attention_job job = {problem, call->bufs};
+    attention_job job = {.problem = problem, .bufs = call->bufs};
     (void)state;
     call->host->parallel_for(call->host->ctx, (int64_t)job.problem->tokens * job.problem->q_heads,
                              attend, &job);

@@ -277,6 +277,21 @@ static inline void q6_k_codes(const uint8_t *body, int half, int t, int c, VI w[
     w[3] = or_i(and_i(shift_right_i(l1, 4), mask), and_i(shift_right_i(h, 2), bits));
 }
 
+/* The same for r = 0, 1 (high 0) or 2, 3. */
+static inline void q6_k_pair(const uint8_t *body, int half, int t, int c, int high, VI w[2]) {
+    VI l0 = load_bytes(body + (16 * half + 4 * t + c) * 64);
+    VI l1 = load_bytes(body + (16 * half + 8 + 4 * t + c) * 64);
+    VI h = load_bytes(body + (32 + 8 * half + 4 * t + c) * 64);
+    VI mask = set_b(15), bits = set_b(0x30);
+    if (high) {
+        w[0] = or_i(and_i(shift_right_i(l0, 4), mask), and_i(h, bits));
+        w[1] = or_i(and_i(shift_right_i(l1, 4), mask), and_i(shift_right_i(h, 2), bits));
+    } else {
+        w[0] = or_i(and_i(l0, mask), and_i(shift_left_i(h, 4), bits));
+        w[1] = or_i(and_i(l1, mask), and_i(shift_left_i(h, 2), bits));
+    }
+}
+
 /* The sum over the sixteen sub-blocks of scale * sum of codes. */
 static inline VI q6_k_offsets(const VI scales[4], const int16_t *s) {
     VI sum = zero_i();
@@ -293,6 +308,8 @@ static inline VI q6_k_offsets(const VI scales[4], const int16_t *s) {
 BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
     const uint8_t *body = at.body + b * 52 * 64;
     VF d = load_f16(at.fields + b * 32);
+    /* values of r whose weights stay in registers over the columns */
+    const int at_once = LANES < ROWS16_TILE && count > 2 ? 2 : 4;
     VI n[MOST_COLUMNS], bytes[4];
     fetch_ahead(body, 52, count);
     for (int c = 0; c < 4; c++) {
@@ -303,22 +320,29 @@ BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count,
     }
     for (int half = 0; half < 2; half++) {
         for (int t = 0; t < 2; t++) {
-            VI w[4][4], scales[4];
-            for (int c = 0; c < 4; c++) {
-                q6_k_codes(body, half, t, c, w[c]);
-            }
-            for (int r = 0; r < 4; r++) {
-                scales[r] = scale16(signed_byte_of(bytes[2 * half + r / 2], 2 * (r % 2) + t));
-            }
-            for (int m = 0; m < count; m++) {
-                const int8_t *q = x[m].q + 256 * b + 128 * half + 16 * t;
-                for (int r = 0; r < 4; r++) {
-                    for (int first = 0; first < 4; first += GROUP_OF_4(2)) {
-                        VI part = zero_i();
-                        for (int c = first; c < first + GROUP_OF_4(2); c++) {
-                            part = dot_u(part, w[c][r], broadcast4(q + 32 * r + 4 * c));
+            for (int first_r = 0; first_r < 4; first_r += at_once) {
+                VI w[4][4], scales[4];
+                for (int c = 0; c < 4; c++) {
+                    if (at_once == 4) {
+                        q6_k_codes(body, half, t, c, w[c]);
+                    } else {
+                        q6_k_pair(body, half, t, c, first_r > 0, w[c]);
+                    }
+                }
+                for (int i = 0; i < at_once; i++) {
+                    int r = first_r + i;
+                    scales[i] = scale16(signed_byte_of(bytes[2 * half + r / 2], 2 * (r % 2) + t));
+                }
+                for (int m = 0; m < count; m++) {
+                    const int8_t *q = x[m].q + 256 * b + 128 * half + 32 * first_r + 16 * t;
+                    for (int i = 0; i < at_once; i++) {
+                        for (int first = 0; first < 4; first += GROUP_OF_4(2)) {
+                            VI part = zero_i();
+                            for (int c = first; c < first + GROUP_OF_4(2); c++) {
+                                part = dot_u(part, w[c][i], broadcast4(q + 32 * i + 4 * c));
+                            }
+                            n[m] = add_i(n[m], scaled(part, scales[i]));
                         }
-                        n[m] = add_i(n[m], scaled(part, scales[r]));
                     }
                 }
             }
@@ -332,11 +356,20 @@ BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count,
 /* ---- the tile functions: exact column counts, so that loops over columns unroll
  * ----------------------- */
 
+#define HALVES (ROWS16_TILE / LANES)
+
+/* Both halves of a block before the next one, as they share its cache lines. */
+#define ALL_BLOCKS(NAME, COUNT)                                                                    \
+    for (int64_t b = 0; b < blocks; b++) {                                                         \
+        NAME##_block(front, b, columns + first, COUNT, acc[0]);                                    \
+        if (HALVES > 1) {                                                                          \
+            NAME##_block(back, b, columns + first, COUNT, acc[HALVES - 1]);                        \
+        }                                                                                          \
+    }
+
 #define COLUMNS_CASE(NAME, COUNT)                                                                  \
     case COUNT:                                                                                    \
-        for (int64_t b = 0; b < blocks; b++) {                                                     \
-            NAME##_block(at, b, columns + first, COUNT, acc);                                      \
-        }                                                                                          \
+        ALL_BLOCKS(NAME, COUNT)                                                                    \
         break;
 
 /* Columns of the next turn: `wide` of them where the format gains from it, else up to four. */
@@ -347,29 +380,32 @@ static inline int turn_columns(int left, int wide) {
 #define TILE_FUNCTION(NAME, FIELDS, WIDE)                                                          \
     static void NAME##_tile(const uint8_t *tile, int64_t blocks, const rows16_column *columns,     \
                             int count, float out[][ROWS16_TILE]) {                                 \
-        for (int half = 0; half < ROWS16_TILE / LANES; half++) {                                   \
-            place at = tile_place(tile, blocks, FIELDS, half);                                     \
-            for (int first = 0, turn; first < count; first += turn) {                              \
-                VF acc[WIDE][UNITS];                                                               \
-                turn = turn_columns(count - first, WIDE);                                          \
+        const place front = tile_place(tile, blocks, FIELDS, 0);                                   \
+        const place back = tile_place(tile, blocks, FIELDS, HALVES - 1);                           \
+        for (int first = 0, turn; first < count; first += turn) {                                  \
+            VF acc[HALVES][WIDE][UNITS];                                                           \
+            turn = turn_columns(count - first, WIDE);                                              \
+            for (int half = 0; half < HALVES; half++) {                                            \
                 for (int m = 0; m < turn; m++) {                                                   \
                     for (int u = 0; u < UNITS; u++) {                                              \
-                        acc[m][u] = set_f(0.0f);                                                   \
+                        acc[half][m][u] = set_f(0.0f);                                             \
                     }                                                                              \
                 }                                                                                  \
-                switch (turn) {                                                                    \
-                    COLUMNS_CASE(NAME, 1)                                                          \
-                    COLUMNS_CASE(NAME, 2)                                                          \
-                    COLUMNS_CASE(NAME, 3)                                                          \
-                    COLUMNS_CASE(NAME, 4)                                                          \
-                default: /* WIDE */                                                                \
-                    for (int64_t b = 0; WIDE > 4 && b < blocks; b++) {                             \
-                        NAME##_block(at, b, columns + first, WIDE, acc);                           \
-                    }                                                                              \
-                    break;                                                                         \
+            }                                                                                      \
+            switch (turn) {                                                                        \
+                COLUMNS_CASE(NAME, 1)                                                              \
+                COLUMNS_CASE(NAME, 2)                                                              \
+                COLUMNS_CASE(NAME, 3)                                                              \
+                COLUMNS_CASE(NAME, 4)                                                              \
+            default: /* WIDE */                                                                    \
+                if (WIDE > 4) {                                                                    \
+                    ALL_BLOCKS(NAME, WIDE)                                                         \
                 }                                                                                  \
+                break;                                                                             \
+            }                                                                                      \
+            for (int half = 0; half < HALVES; half++) {                                            \
                 for (int m = 0; m < turn; m++) {                                                   \
-                    store_f(out[first + m] + half * LANES, tree(acc[m]));                          \
+                    store_f(out[first + m] + half * LANES, tree(acc[half][m]));                    \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \

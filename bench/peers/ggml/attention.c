@@ -27,6 +27,7 @@ typedef struct opreg_arm {
     opreg_plan *plan;
     opreg_args args;
     float *out;
+    void *workspace;
 } opreg_arm;
 
 static void run_ggml(void *state, int set) {
@@ -146,7 +147,10 @@ static void compare(opreg_registry *reg, const options *o, const shape *s) {
         b[OPREG_ATTN_V] = (opreg_buf){paged[1], (uint64_t)cache * 2};
         b[OPREG_ATTN_TABLE] = (opreg_buf){table, (uint64_t)pages * 4};
         b[OPREG_ATTN_LENS] = (opreg_buf){(void *)&s->context, 4};
-        arm->args = (opreg_args){sizeof arm->args, OPREG_ATTN_BUFS, b, NULL, 0, 0, {NULL, 0}, NULL};
+        uint64_t bytes = opreg_plan_workspace(arm->plan);
+        arm->workspace = aligned_alloc(256, (size_t)(bytes + 256) / 256 * 256);
+        arm->args = (opreg_args){
+            sizeof arm->args, OPREG_ATTN_BUFS, b, NULL, 0, 0, {arm->workspace, bytes}, NULL};
         snprintf(arms[count].name, sizeof arms[count].name, "opreg %.40s", rows[i].kernel);
         arms[count].run = run_opreg;
         arms[count].state = arm;
@@ -170,6 +174,7 @@ static void compare(opreg_registry *reg, const options *o, const shape *s) {
     for (int i = 1; i < count; i++) {
         opreg_plan_destroy(ours[i].plan);
         free(ours[i].out);
+        free(ours[i].workspace);
     }
     for (int c = 0; c < 2; c++) {
         free(contiguous[c]);
