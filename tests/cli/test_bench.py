@@ -104,6 +104,17 @@ class Bench(CommandTest):
                          r"\( 1\.00x\) +chosen\n$")
         self.assertIn("1 lines, 0 failed", done.stderr.splitlines()[-1])
 
+    def test_the_shape_on_the_line_tells_problems_apart(self):
+        rows = [{"op": "paged_attn_decode", "kernel": "p/k", "us": 1, "problem":
+                 f"seqs=2 hq=8 hk=4 d=64 len=512 kv=f16 window={window}"} for window in (0, 128)]
+        rows.append({"op": "moe_glu", "kernel": "p/k", "us": 1, "m": 4, "n": 640, "k": 2560,
+                     "problem": "tokens=4 n=640 k=2560 experts=512 top_k=10 b=q4_k"})
+        done = run("bench", "--from", self.rows_file("shapes.jsonl", rows))
+        lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+        self.assertIn("- s2 len512 hq8 hk4 d64 f16 p/k", lines[0])
+        self.assertIn("d64 window128 f16 p/k", lines[1])
+        self.assertIn("m4 n640 k2560 e512 top10 p/k", lines[2])
+
     def test_a_variant_that_fails_is_said_and_counted(self):
         done = run("bench", "--problem", "n=64 k=256 b=q8_0", "--device", "cpu:7",
                    flags={"OPREG_PLUGIN_DIR": WRONG_PLUGIN, "OPREG_WRONG": "on",

@@ -81,7 +81,7 @@ static const char *word_of(const char *problem, const char *key, char out[32]) {
 
 static void add(char *text, size_t cap, const char *name, const char *value) {
     size_t used = strlen(text);
-    if (value[0] && used < cap) {
+    if (value[0] && strcmp(value, "0") != 0 && used < cap) {
         snprintf(text + used, cap - used, "%s%s%s", used ? " " : "", name, value);
     }
 }
@@ -90,9 +90,10 @@ static void add(char *text, size_t cap, const char *name, const char *value) {
 void bench_shape(const json_t *row, char *text, size_t cap) {
     static const struct {
         const char *op, *key, *name;
-    } words[] = {{"moe_", "experts", "e"}, {"moe_", "top_k", "top"}, {"paged_", "seqs", "s"},
-                 {"paged_", "len", "len"}, {"paged_", "hq", "hq"},   {"paged_", "hk", "hk"},
-                 {"paged_", "d", "d"},     {"paged_", "kv", ""},     {"quantize_", "q", ""}};
+    } words[] = {{"moe_", "experts", "e"}, {"moe_", "top_k", "top"},       {"paged_", "seqs", "s"},
+                 {"paged_", "len", "len"}, {"paged_", "hq", "hq"},         {"paged_", "hk", "hk"},
+                 {"paged_", "d", "d"},     {"paged_", "window", "window"}, {"paged_", "kv", ""},
+                 {"quantize_", "q", ""}};
     static const char *const sides[] = {"m", "n", "k"};
     const char *op = text_of(row, "op"), *problem = text_of(row, "problem");
     char word[32];

@@ -19,6 +19,7 @@
       ? [`${word(row, "seqs")} × ${word(row, "len")}`, `${word(row, "hq")}/${word(row, "hk")} heads of ${word(row, "d")}`]
       : [row.n ? row.k ? `${row.n} × ${row.k}` : `n ${row.n}` : row.k ? `k ${row.k}` : ""];
     const more = (text) => text && list.push(text);
+    more(!["", "0"].includes(word(row, "window")) && `window ${word(row, "window")}`);
     more(row.m > 1 && `m ${row.m}`);
     more(row.op.startsWith("moe_") && word(row, "experts") && `${word(row, "top_k")} of ${word(row, "experts")}`);
     more(row.op === "matmul_bt_quant" && !["", "none"].includes(word(row, "glu")) && "pair");
