@@ -13,24 +13,26 @@ void graphs_drop(graphs *g, const machine *m) {
     memset(g, 0, sizeof *g);
 }
 
+/* The capture has begun.  A pass that fails leaves no graph. */
 static int capture(const machine *m, void **graph, int (*enqueue)(void *user, reason *why),
                    void *user, reason *why) {
     reason ignored;
-    int enqueued;
-    if (!machine_done(m->io->capture_begin(m->host, &m->device, m->stream), "capture", why)) {
-        return 0;
+    int enqueued = enqueue(user, why);
+    int ended = machine_done(m->io->capture_end(m->host, &m->device, m->stream, graph), "capture",
+                             enqueued ? why : &ignored);
+    if (ended && !enqueued) {
+        m->io->graph_destroy(m->host, &m->device, *graph);
+        *graph = NULL;
     }
-    enqueued = enqueue(user, why);
-    return machine_done(m->io->capture_end(m->host, &m->device, m->stream, graph), "capture",
-                        enqueued ? why : &ignored) &&
-           enqueued;
+    return ended && enqueued;
 }
 
 int graphs_run(graphs *g, const plans *p, const pass_shape *shape,
                int (*enqueue)(void *user, reason *why), void *user, reason *why) {
     const machine *m = p->on;
     int32_t i = 0;
-    if (!(p->flags & OPREG_PF_GRAPH_SAFE)) {
+    opreg_status status;
+    if (g->absent || !(p->flags & OPREG_PF_GRAPH_SAFE)) {
         return enqueue(user, why);
     }
     if (g->moves != p->moves) {
@@ -46,8 +48,16 @@ int graphs_run(graphs *g, const plans *p, const pass_shape *shape,
         }
         return enqueue(user, why);
     }
-    if (!g->rows[i].graph && !capture(m, &g->rows[i].graph, enqueue, user, why)) {
-        return 0;
+    if (!g->rows[i].graph) {
+        status = m->io->capture_begin(m->host, &m->device, m->stream);
+        if (status == OPREG_E_UNSUPPORTED) {
+            g->absent = 1;
+            return enqueue(user, why);
+        }
+        if (!machine_done(status, "capture", why) ||
+            !capture(m, &g->rows[i].graph, enqueue, user, why)) {
+            return 0;
+        }
     }
     return machine_done(m->io->graph_launch(m->host, &m->device, g->rows[i].graph, m->stream),
                         "graph", why);

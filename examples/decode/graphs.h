@@ -18,11 +18,12 @@ typedef struct graphs {
         void *graph; /* null: the shape has come up once, which made its plans */
     } rows[GRAPHS_MOST];
     int32_t count;
+    int absent;     /* 1: the device's driver has no graphs */
     uint32_t moves; /* of the plans' workspace when they were captured */
 } graphs;
 
 /* Enqueues the pass: the first of a shape directly, the second while it is captured, and that graph
- * from then on.  enqueue(user) puts the pass on the machine's stream. */
+ * from then on; each directly where there are no graphs.  enqueue(user) puts the pass on the machine's stream. */
 int graphs_run(graphs *g, const plans *p, const pass_shape *shape,
                int (*enqueue)(void *user, reason *why), void *user, reason *why);
 

@@ -51,7 +51,8 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 };
 #undef OPREG_FORMAT
 
-const uint32_t gpu_first_step = SM90_FIRST_STEP;
+/* the steps are the last symbols */
+const uint32_t gpu_first_step = sizeof symbols / sizeof symbols[0] - STEP_KERNELS;
 
 const gpu_program sm90_program = {
     .arch = "sm_90",

@@ -31,8 +31,6 @@ enum sm90_symbol_mix {
 #undef SPLIT_PART
 #undef SPLIT_MERGE
 
-enum { SM90_FIRST_STEP = SM90_FIRST_MIX + 1 };
-
 enum sm90_image {
     SM90_IMAGE_32 = BASELINE_IMAGES,
     SM90_IMAGE_K,
