@@ -163,7 +163,7 @@ opreg_status entry_open(plugin_entry *entry) {
     return status;
 }
 
-static opreg_status add(opreg_registry *reg, opreg_entry_fn entry_fn) {
+opreg_status entry_add(opreg_registry *reg, opreg_entry_fn entry_fn) {
     plugin_entry *entry = entry_new(reg, ORIGIN_ADDED), *old;
     opreg_status status;
     if (entry == NULL) {
@@ -216,7 +216,7 @@ opreg_status opreg_add(opreg_registry *reg, opreg_entry_fn entry) {
     }
     status = registry_lock(reg);
     if (status == OPREG_OK) {
-        status = add(reg, entry);
+        status = entry_add(reg, entry);
         registry_unlock(reg);
     }
     return status;

@@ -19,6 +19,9 @@ opreg_status entry_define_flag(plugin_entry *entry, const char *standard);
 /* Opens the plugin and makes its kernels' flags; the state and reason say how it went. */
 opreg_status entry_open(plugin_entry *entry);
 
+/* Adds a plugin that is linked into the process. */
+opreg_status entry_add(opreg_registry *reg, opreg_entry_fn entry_fn);
+
 /* Reads every manifest of a directory that it can; the status is that of the first it cannot. */
 opreg_status manifests_read(opreg_registry *reg, const char *dir);
 

@@ -154,6 +154,11 @@ static opreg_status set_up(opreg_registry *reg) {
         return status;
     }
     discover_all(reg);
+    for (uint32_t i = 0; i < reg->config.num_entries; i++) {
+        if (entry_add(reg, reg->config.entries[i]) != OPREG_OK) {
+            registry_complain(reg, opreg_last_error());
+        }
+    }
     flags_check_unknown(&reg->flags);
     manifests_open_enabled(reg);
     manifests_warn_closed(reg);
@@ -177,10 +182,16 @@ opreg_status opreg_create(const opreg_config *cfg, opreg_registry **out) {
     if (status != OPREG_OK) {
         return status;
     }
-    if ((config.flags & ~known) != 0 || config.reserved != 0) {
+    if ((config.flags & ~known) != 0 || config.reserved != 0 || config.reserved2 != 0) {
         return fail(OPREG_E_ARG, "opreg_config has unknown flags 0x%x or a reserved field that is "
                                  "not 0",
                     config.flags & ~known);
+    }
+    for (uint32_t i = 0; i < config.num_entries; i++) {
+        if (config.entries == NULL || config.entries[i] == NULL) {
+            return fail(OPREG_E_ARG, "opreg_config counts %u entries, and %s null", config.num_entries,
+                        config.entries == NULL ? "they are" : "one is");
+        }
     }
     reg = calloc(1, sizeof *reg);
     if (reg == NULL) {

@@ -341,14 +341,8 @@ static opreg_status check_dst(const opreg_buf *dst, uint64_t bytes, uint32_t ali
     return OPREG_OK;
 }
 
-opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *stored, opreg_buf dst,
-                                  void *stream, opreg_weight **out) {
-    const weight_need *need;
-    const opreg_layout *layout;
-    opreg_weight *weight;
-    uint64_t bytes;
-    uint32_t mark = error_mark();
-    opreg_status status;
+static opreg_status check_prepare(const opreg_plan *plan, const opreg_weight *stored,
+                                  opreg_weight **out) {
     if (plan == NULL || stored == NULL || out == NULL) {
         return fail(OPREG_E_ARG, "the %s is null",
                     plan == NULL     ? "plan"
@@ -359,15 +353,18 @@ opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *st
         return fail(OPREG_E_ARG, "the weight is prepared already, in layout %u: restore it first",
                     stored->view.layout);
     }
-    need = find_need(plan, stored);
-    for (uint32_t i = 0; need != NULL && i < plan->num_weights; i++) {
-        const weight_need *other = &plan->weights[i];
-        if (other->layout != need->layout && need_is_of(other, &stored->view)) {
-            return fail(OPREG_E_ARG, "two weights of plan %s have this format and shape and want the "
-                                     "layouts %u and %u: prepare each by a plan of its own operator",
-                        plan->name, need->layout, other->layout);
-        }
-    }
+    return OPREG_OK;
+}
+
+/* Makes what `need` wants; it is null where the plan wants no such weight. */
+static opreg_status prepare(const opreg_plan *plan, const weight_need *need,
+                            const opreg_weight *stored, opreg_buf dst, void *stream,
+                            opreg_weight **out) {
+    const opreg_layout *layout;
+    opreg_weight *weight;
+    uint64_t bytes;
+    uint32_t mark = error_mark();
+    opreg_status status;
     if (need == NULL || stored->reg != plan->reg || stored->dev->kind != plan->kind ||
         stored->dev->ordinal != plan->ordinal) {
         return fail(OPREG_E_ARG, "no weight of plan %s has this format, dialect, shape and device",
@@ -409,6 +406,41 @@ opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *st
     atomic_fetch_add(&weight->entry->live, 1);
     *out = weight;
     return OPREG_OK;
+}
+
+opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *stored, opreg_buf dst,
+                                  void *stream, opreg_weight **out) {
+    const weight_need *need;
+    opreg_status status = check_prepare(plan, stored, out);
+    if (status != OPREG_OK) {
+        return status;
+    }
+    need = find_need(plan, stored);
+    for (uint32_t i = 0; need != NULL && i < plan->num_weights; i++) {
+        const weight_need *other = &plan->weights[i];
+        if (other->layout != need->layout && need_is_of(other, &stored->view)) {
+            return fail(OPREG_E_ARG, "two weights of plan %s have this format and shape and want the "
+                                     "layouts %u and %u: opreg_weight_prepare_at tells them apart",
+                        plan->name, need->layout, other->layout);
+        }
+    }
+    return prepare(plan, need, stored, dst, stream, out);
+}
+
+opreg_status opreg_weight_prepare_at(const opreg_plan *plan, uint32_t index,
+                                     const opreg_weight *stored, opreg_buf dst, void *stream,
+                                     opreg_weight **out) {
+    const weight_need *need;
+    opreg_status status = check_prepare(plan, stored, out);
+    if (status != OPREG_OK) {
+        return status;
+    }
+    if (index >= plan->num_weights) {
+        return fail(OPREG_E_ARG, "plan %s has %u weights, there is no index %u", plan->name,
+                    plan->num_weights, index);
+    }
+    need = &plan->weights[index];
+    return prepare(plan, need_is_of(need, &stored->view) ? need : NULL, stored, dst, stream, out);
 }
 
 opreg_status opreg_weight_restore(const opreg_weight *prepared, opreg_buf dst, void *stream) {

@@ -208,6 +208,19 @@ static void weights_alike_that_want_two_layouts_are_not_mixed_up(void **state) {
     assert_int_equal(opreg_weight_prepare(plan, stored, dst, NULL, &prepared), OPREG_E_ARG);
     assert_non_null(strstr(opreg_last_error(), "the layouts 0 and 1"));
     assert_null(prepared);
+    assert_int_equal(opreg_weight_prepare_at(plan, 3, stored, dst, NULL, &prepared), OPREG_E_ARG);
+    assert_non_null(strstr(opreg_last_error(), "no index 3"));
+    for (uint32_t index = 0; index < 3; index++) {
+        works(opreg_weight_prepare_at(plan, index, stored, dst, NULL, &prepared));
+        assert_int_equal(opreg_weight_view_get(prepared)->layout, index == 2 ? 1 : 0);
+        opreg_weight_destroy(prepared);
+    }
+    p.down_layout = OPREG_LAYOUT_STORED; /* another shape than the plan's down */
+    p.hidden = p.x_stride = p.y_stride = 512;
+    opreg_plan_destroy(plan);
+    works(opreg_plan_create(e.reg, &e.device, OPREG_OP_MOE_FFN, &p, &plan));
+    assert_int_equal(opreg_weight_prepare_at(plan, 2, stored, dst, NULL, &prepared), OPREG_E_ARG);
+    assert_non_null(strstr(opreg_last_error(), "has this format, dialect, shape"));
     opreg_plan_destroy(plan);
     opreg_weight_destroy(stored);
     works(opreg_destroy(e.reg));

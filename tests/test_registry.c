@@ -189,6 +189,37 @@ static void strict_makes_errors_of_warnings(void **state) {
     assert_failed(create(0, &reg), OPREG_E_STRICT, "OPREG_FAKE_GOD");
 }
 
+static opreg_status refusing_entry(const opreg_host *host, opreg_plugin *out) {
+    (void)host;
+    (void)out;
+    return OPREG_E_DEVICE;
+}
+
+static void variables_of_a_linked_plugin_are_known_when_creation_gets_its_entry(void **state) {
+    const opreg_entry_fn entries[] = {fake_entry}, wrong[] = {fake_entry, refusing_entry};
+    opreg_config config = capture_config(&said, OPREG_CF_STRICT);
+    opreg_registry *reg = NULL;
+    (void)state;
+    setenv("OPREG_FAKE", "exact", 1);
+    setenv("OPREG_FAKE_INT_ONE", "on", 1);
+    assert_failed(opreg_create(&config, &reg), OPREG_E_STRICT, "OPREG_FAKE is not a variable");
+    config.entries = entries;
+    config.num_entries = 1;
+    assert_works(opreg_create(&config, &reg));
+    assert_int_equal(plugin_row(reg, "fake").state, OPREG_PLUGIN_READY);
+    assert_int_equal(opreg_devices(reg, NULL, 0, 0), 2);
+    assert_works(opreg_destroy(reg));
+    config.entries = wrong;
+    config.num_entries = 2;
+    assert_failed(opreg_create(&config, &reg), OPREG_E_STRICT, "OPREG_E_DEVICE");
+    config.flags &= ~OPREG_CF_STRICT;
+    assert_works(opreg_create(&config, &reg));
+    assert_int_equal(opreg_devices(reg, NULL, 0, 0), 2);
+    assert_works(opreg_destroy(reg));
+    config.entries = NULL;
+    assert_failed(opreg_create(&config, &reg), OPREG_E_ARG, "they are null");
+}
+
 static void strict_refuses_a_plugin_that_does_not_load(void **state) {
     opreg_registry *reg = NULL;
     (void)state;
@@ -532,40 +563,58 @@ static int behave_elevated(void) {
     if (getauxval(AT_SECURE) == 0) {
         return 77; /* the file system does not give them */
     }
+    config.flags &= ~OPREG_CF_NO_INSTALLED; /* an open folder lies where installed plugins do */
     if (opreg_create(&config, &reg) != OPREG_OK) {
         return 1;
     }
-    return strstr(said.text, "raised rights") != NULL && strstr(said.text, "FAKE_GOD") == NULL &&
-                   opreg_discover(reg, "/tmp") == OPREG_E_ARG
+    if (strstr(said.text, "raised rights") == NULL || strstr(said.text, "FAKE_GOD") != NULL ||
+        opreg_discover(reg, "/tmp") != OPREG_E_ARG) {
+        return 2;
+    }
+    return strstr(said.text, "every user may write into the plugin directory") != NULL &&
+                   strstr(said.text, "it is not used") != NULL &&
+                   opreg_plugins(reg, NULL, 0, 0) == 1
                ? 0
-               : 2;
+               : 3;
 }
 
-static void a_process_with_raised_rights_reads_no_variable(void **state) {
-    char copy[] = "/tmp/opreg-elevated-XXXXXX", command[256];
-    int status = 0, made = 0;
+/* Copies this program to DIR/bin/engine as one that any user runs with root's rights, and a manifest
+ * into a folder beside it that any user may write, where an installation has its plugins. */
+static int make_elevated(const char *dir) {
+    char command[1400];
+    snprintf(command, sizeof command,
+             "set -e; cd %s; chmod 755 .; mkdir bin; cp /proc/%d/exe bin/engine; "
+             "chmod 4755 bin/engine; for l in lib lib/x86_64-linux-gnu lib64; do "
+             "mkdir -p $l/opreg; cp %s/fake/good/fake-good.manifest $l/opreg; chmod 777 $l/opreg; done",
+             dir, (int)getpid(), OPREG_TEST_BUILD);
+    return system(command) == 0;
+}
+
+static void a_process_with_raised_rights_trusts_neither_variables_nor_open_folders(void **state) {
+    char dir[] = "/tmp/opreg-elevated-XXXXXX", engine[64], command[80];
+    int status = 0, made;
     pid_t child;
     (void)state;
     if (geteuid() != 0) {
         skip(); /* only root can make such a program */
     }
-    close(mkstemp(copy));
-    snprintf(command, sizeof command, "cp /proc/%d/exe %s && chmod 4755 %s", (int)getpid(), copy,
-             copy);
-    made = system(command) == 0;
+    assert_non_null(mkdtemp(dir));
+    snprintf(engine, sizeof engine, "%s/bin/engine", dir);
+    made = make_elevated(dir);
     child = made ? fork() : -1;
     if (child == 0) {
         setenv("OPREG_FAKE_GOD", "on", 1);
         if (setgid(65534) != 0 || setuid(65534) != 0) {
             _exit(77);
         }
-        execl(copy, copy, "--elevated", (char *)NULL);
+        execl(engine, engine, "--elevated", (char *)NULL);
         _exit(77);
     }
     if (child > 0) {
         waitpid(child, &status, 0);
     }
-    unlink(copy);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
     assert_true(child > 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
         skip();
@@ -589,6 +638,7 @@ int main(int argc, char **argv) {
         TEST(the_environment_is_read_once),
         TEST(an_added_plugin_is_on_unless_a_flag_says_else),
         TEST(strict_makes_errors_of_warnings),
+        TEST(variables_of_a_linked_plugin_are_known_when_creation_gets_its_entry),
         TEST(strict_refuses_a_plugin_that_does_not_load),
         TEST(a_removed_flag_says_what_to_use),
         TEST(no_env_reads_nothing),
@@ -610,7 +660,7 @@ int main(int argc, char **argv) {
         TEST(a_child_born_with_the_lock_held_is_told_so),
         TEST(a_device_has_its_io_and_host),
         TEST(the_cpu_has_steps_and_a_plugin_without_them_is_named),
-        TEST(a_process_with_raised_rights_reads_no_variable),
+        TEST(a_process_with_raised_rights_trusts_neither_variables_nor_open_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

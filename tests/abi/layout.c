@@ -187,7 +187,6 @@ AT(opreg_args, num_weights, 24);
 AT(opreg_args, reserved, 28);
 AT(opreg_args, workspace, 32);
 AT(opreg_args, stream, 48);
-SIZE(opreg_config, 48);
 AT(opreg_config, struct_size, 0);
 AT(opreg_config, flags, 4);
 AT(opreg_config, log, 8);
@@ -355,9 +354,14 @@ AT(opreg_plugin, probe, 88);
 AT(opreg_plugin, shutdown, 96);
 
 #if OPREG_ABI_MINOR == 0
+SIZE(opreg_config, 48);
 SIZE(opreg_device_io, 144);
 SIZE(opreg_plugin, 104);
 #else
+SIZE(opreg_config, 64);
+AT(opreg_config, entries, 48);
+AT(opreg_config, num_entries, 56);
+AT(opreg_config, reserved2, 60);
 SIZE(opreg_device_io, 152);
 AT(opreg_device_io, capturing, 144);
 SIZE(opreg_plugin, 112);

@@ -436,6 +436,8 @@ typedef void (*opreg_parallel_fn)(void *user, int64_t count, void (*task)(void *
 #define OPREG_CF_NO_ENV 0x2u /* do not read the environment                                          */
 #define OPREG_CF_NO_INSTALLED 0x4u /* do not look into the installed plugin directory                */
 
+typedef opreg_status (*opreg_entry_fn)(const struct opreg_host *host, struct opreg_plugin *out);
+
 typedef struct opreg_config {
     uint32_t struct_size;
     uint32_t flags;   /* OPREG_CF_*                                                                  */
@@ -445,6 +447,10 @@ typedef struct opreg_config {
     void *parallel_user;
     uint32_t threads; /* of the built-in pool; 0: one per processor this process may use             */
     uint32_t reserved;
+    /* Plugins that are linked into the process, added as opreg_add does, but before creation judges
+     * the environment: their variables are known then.  Read during opreg_create only; null with 0. */
+    const opreg_entry_fn *entries;
+    uint32_t num_entries, reserved2;
 } opreg_config;
 
 /* Creates a registry: reads the environment and the manifests once, opens the plugins that are on.
@@ -466,8 +472,6 @@ OPREG_API opreg_status opreg_enable(opreg_registry *reg, const char *flag, const
 /* Reads the manifests of one more directory (absolute path) and opens the plugins that are on.  Every
  * manifest that can be taken is; the status is that of the first that cannot. */
 OPREG_API opreg_status opreg_discover(opreg_registry *reg, const char *absolute_dir);
-
-typedef opreg_status (*opreg_entry_fn)(const struct opreg_host *host, struct opreg_plugin *out);
 
 /* Adds a plugin that is linked into the process.  It is on at level "on" unless a flag says else. */
 OPREG_API opreg_status opreg_add(opreg_registry *reg, opreg_entry_fn entry);
@@ -585,6 +589,12 @@ OPREG_API opreg_status opreg_weight_create(opreg_registry *reg, const opreg_devi
  * stored may be destroyed after the stream is done; dst is borrowed until *out is. */
 OPREG_API opreg_status opreg_weight_prepare(const opreg_plan *plan, const opreg_weight *stored,
                                             opreg_buf dst, void *stream, opreg_weight **out);
+
+/* As opreg_weight_prepare, for the weight with this index in opreg_args.weights: what tells gate, up
+ * and down of a plan of moe_ffn apart where they are alike.  E_ARG also: no such index. */
+OPREG_API opreg_status opreg_weight_prepare_at(const opreg_plan *plan, uint32_t index,
+                                               const opreg_weight *stored, opreg_buf dst,
+                                               void *stream, opreg_weight **out);
 
 /* Gives the stored bytes back, exactly. dst: the packed size of the stored weight. */
 OPREG_API opreg_status opreg_weight_restore(const opreg_weight *prepared, opreg_buf dst,
