@@ -119,6 +119,14 @@ static void every_product_of_a_weight_is_refused_by_name(void **state) {
     assert_works(opreg_destroy(reg));
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+/* As the C library does: too much is null, not an end. */
+const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
+#endif
+
 static void memory_of_all_addresses_is_no_memory(void **state) {
     opreg_registry *reg = quiet_registry(&said);
     const opreg_device_io *io;

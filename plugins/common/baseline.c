@@ -133,6 +133,20 @@ static opreg_status check_layout(uint32_t layout, char reason[128]) {
     return OPREG_OK;
 }
 
+opreg_status gpu_sizes_fit(int64_t experts, int64_t n, int64_t k, char reason[128]) {
+    int64_t padded = n < INT32_MAX ? (n + 31) / 32 * 32 : n;
+    if (n > INT32_MAX || k > INT32_MAX) {
+        snprintf(reason, 128, "n %lld, k %lld: one is above 2147483647", (long long)n, (long long)k);
+        return OPREG_E_UNSUPPORTED;
+    }
+    if (padded > 0 && experts > ((int64_t)1 << 60) / (padded * k)) {
+        snprintf(reason, 128, "%lld experts of %lld rows of %lld are more than 2^60 weights",
+                 (long long)experts, (long long)n, (long long)k);
+        return OPREG_E_UNSUPPORTED;
+    }
+    return OPREG_OK;
+}
+
 /* Bytes of planes for rows of x, 0 where the kernel reads x as it is. */
 static uint64_t planes_bytes(uint32_t format, uint32_t x_dtype, int64_t rows, int64_t k) {
     const gpu_format *f = gpu_format_find(format);
@@ -182,6 +196,9 @@ opreg_status base_matmul_supports(const opreg_device *dev, const void *problem, 
     const opreg_matmul_bt_quant *p = problem;
     opreg_status status = check_format(p->b_dtype, reason);
     (void)dev;
+    if (status == OPREG_OK) {
+        status = gpu_sizes_fit(1, p->n, p->k, reason);
+    }
     return status != OPREG_OK ? status : check_layout(p->layout, reason);
 }
 
@@ -258,6 +275,9 @@ route_view route_view_of(void *buffer, int64_t tokens, int32_t top_k, int32_t ex
 static opreg_status moe_supports(const void *problem, char reason[128]) {
     const opreg_moe_matmul *p = problem;
     opreg_status status = check_format(p->b_dtype, reason);
+    if (status == OPREG_OK) {
+        status = gpu_sizes_fit(p->experts, p->n, p->k, reason);
+    }
     return status != OPREG_OK ? status : check_layout(p->layout, reason);
 }
 
@@ -390,7 +410,9 @@ static opreg_status run_combine(const opreg_host *host, const gpu_plan *plan,
 
 opreg_status base_combine_supports(const opreg_device *dev, const void *problem,
                                    char reason[128]) {
-    return base_quantize_supports(dev, problem, reason);
+    const opreg_moe_combine *p = problem;
+    (void)dev;
+    return gpu_sizes_fit(1, p->n, 1, reason);
 }
 
 uint64_t base_combine_workspace(const opreg_device *dev, const void *problem) {
@@ -436,6 +458,12 @@ opreg_status base_ffn_supports(const opreg_device *dev, const void *problem, cha
     (void)dev;
     if (status == OPREG_OK) {
         status = check_format(p->down_dtype, reason);
+    }
+    if (status == OPREG_OK) {
+        status = gpu_sizes_fit(p->experts, p->inter, p->hidden, reason);
+    }
+    if (status == OPREG_OK) {
+        status = gpu_sizes_fit(p->experts, p->hidden, p->inter, reason);
     }
     if (status == OPREG_OK) {
         status = check_layout(p->layout, reason);
@@ -515,7 +543,7 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
 
 static uint32_t tree_levels(int32_t max_seq_len) {
     uint32_t levels = 1;
-    for (int32_t segments = (max_seq_len + 255) / 256; segments > 1; segments >>= 1) {
+    for (int64_t segments = ((int64_t)max_seq_len + 255) / 256; segments > 1; segments >>= 1) {
         levels++;
     }
     return levels;

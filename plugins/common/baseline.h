@@ -52,6 +52,10 @@ extern const uint32_t prepared_formats[]; /* 0 ends                             
 /* Every format of formats.inc, 0 ends. */
 extern const uint32_t every_format[];
 
+/* OPREG_OK when experts * n * k weights can be counted by a grid and, padded to whole groups of a
+ * layout, by 64 bits; else what is too large. */
+opreg_status gpu_sizes_fit(int64_t experts, int64_t n, int64_t k, char reason[128]);
+
 /* Planes of quantized activations inside a workspace. */
 typedef struct plane_offsets {
     uint64_t codes, scales, sums, end;

@@ -16,7 +16,7 @@ opreg_status mix_glu_supports(const opreg_device *dev, const void *problem, char
     } else if (p->experts + 1 > 65535) {
         snprintf(reason, 128, "%d experts are more than a grid can hold", p->experts);
     } else {
-        return OPREG_OK;
+        return gpu_sizes_fit(p->experts, p->n, p->k, reason);
     }
     return OPREG_E_UNSUPPORTED;
 }

@@ -72,8 +72,8 @@ static opreg_status refuse(char reason[128], const char *what, long long value, 
     return OPREG_E_UNSUPPORTED;
 }
 
-static opreg_status weight_supports(uint32_t format, uint32_t layout, int64_t k,
-                                    char reason[128]) {
+static opreg_status weight_supports(uint32_t format, uint32_t layout, int64_t experts, int64_t n,
+                                    int64_t k, char reason[128]) {
     const rows32_format *f = rows32_format_find(format);
     if (f == NULL) {
         snprintf(reason, 128, "weight format %u has no kernel over rows32", format);
@@ -90,7 +90,7 @@ static opreg_status weight_supports(uint32_t format, uint32_t layout, int64_t k,
         snprintf(reason, 128, "k %lld: a row of x does not fit in shared memory", (long long)k);
         return OPREG_E_UNSUPPORTED;
     }
-    return OPREG_OK;
+    return gpu_sizes_fit(experts, n, k, reason);
 }
 
 static int is_planes(uint32_t dtype) { return dtype == OPREG_Q8_0 || dtype == OPREG_Q8_K; }
@@ -155,7 +155,7 @@ opreg_status rows32_one_supports(const opreg_device *dev, const void *problem, c
     const opreg_matmul_bt_quant *p = problem;
     (void)dev;
     return p->m > 1 ? refuse(reason, "m is", p->m, 1)
-                    : weight_supports(p->b_dtype, p->layout, p->k, reason);
+                    : weight_supports(p->b_dtype, p->layout, 1, p->n, p->k, reason);
 }
 
 uint64_t rows32_one_workspace(const opreg_device *dev, const void *problem) {
@@ -179,7 +179,7 @@ opreg_status rows32_eight_supports(const opreg_device *dev, const void *problem,
         snprintf(reason, 128, "m %lld is above 64", (long long)p->m);
         return OPREG_E_UNSUPPORTED;
     }
-    return weight_supports(p->b_dtype, p->layout, p->k, reason);
+    return weight_supports(p->b_dtype, p->layout, 1, p->n, p->k, reason);
 }
 
 uint64_t rows32_eight_workspace(const opreg_device *dev, const void *problem) {
@@ -223,7 +223,7 @@ static opreg_status grouped_supports(const void *problem, char reason[128]) {
         snprintf(reason, 128, "%d experts are more than a grid can hold", p->experts);
         return OPREG_E_UNSUPPORTED;
     }
-    return weight_supports(p->b_dtype, p->layout, p->k, reason);
+    return weight_supports(p->b_dtype, p->layout, p->experts, p->n, p->k, reason);
 }
 
 static uint64_t grouped_workspace(const void *problem) {

@@ -61,9 +61,9 @@ opreg_status split_attention_supports(const opreg_device *dev, const void *probl
         snprintf(reason, 128, "a cache stride is not a multiple of 8 elements");
     } else if (segments_of(p) > MOST_SEGMENTS) {
         snprintf(reason, 128, "max_seq_len %d is above %d", p->max_seq_len, MOST_SEGMENTS * 256);
-    } else if (p->tokens > 65535 || p->kv_heads > 16384) {
-        snprintf(reason, 128, "%d tokens or %d KV heads are more than a grid can hold", p->tokens,
-                 p->kv_heads);
+    } else if (p->tokens > 65535 || p->q_heads > 65535) {
+        snprintf(reason, 128, "%d tokens or %d heads are more than a grid can hold", p->tokens,
+                 p->q_heads);
     } else {
         return OPREG_OK;
     }

@@ -4,6 +4,7 @@
  *   test_driver PLUGIN FOLDER STAND-IN             FOLDER has the plugin's manifest
  *   test_driver PLUGIN FOLDER STAND-IN FUNCTION    STAND-IN lacks that function */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "../size_ladder.h"
@@ -181,12 +182,26 @@ static int life_with_a_failure(long n) {
     return driver->fired;
 }
 
+static void *wait_for_the_end(void *mutex) {
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+/* A second thread: a registry then opens plugins without trying them in a child first, which would
+ * take most of the time of hundreds of openings. */
 static void every_call_of_the_driver_may_fail_once(void **state) {
+    pthread_mutex_t end = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t second;
     long n = 1;
     (void)state;
+    pthread_mutex_lock(&end);
+    assert_int_equal(pthread_create(&second, NULL, wait_for_the_end, &end), 0);
     while (life_with_a_failure(n)) {
         n++;
     }
+    pthread_mutex_unlock(&end);
+    pthread_join(second, NULL);
     assert_true(n > 100); /* it was the whole step */
 }
 
@@ -448,6 +463,22 @@ static void no_size_of_a_plan_overflows(void **state) {
     close_registry(reg);
 }
 
+static void rows_that_a_grid_cannot_count_are_refused(void **state) {
+    opreg_registry *reg = registry();
+    opreg_matmul_bt_quant problem = matmul_of("m=1 n=2147483648 k=32 b=q4_0");
+    opreg_device row;
+    opreg_plan *plan = NULL;
+    (void)state;
+    assert_works(opreg_enable(reg, plugin, "fast"));
+    assert_int_equal(devices(reg, &row, 1), 1);
+    assert_failed(opreg_plan_create(reg, &row, OPREG_OP_MATMUL_BT_QUANT, &problem, &plan),
+                  OPREG_E_UNSUPPORTED, "2147483648");
+    problem = matmul_of("m=1 n=2147483647 k=32 b=q4_0");
+    assert_works(opreg_plan_create(reg, &row, OPREG_OP_MATMUL_BT_QUANT, &problem, &plan));
+    opreg_plan_destroy(plan);
+    close_registry(reg);
+}
+
 static void two_registries_share_one_open_driver(void **state) {
     opreg_registry *first = registry(), *second = registry();
     opreg_device row;
@@ -495,6 +526,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_run_only_launches, every_test),
         cmocka_unit_test_setup(the_callers_device_is_current_again_after_each_call, every_test),
         cmocka_unit_test_setup(no_size_of_a_plan_overflows, every_test),
+        cmocka_unit_test_setup(rows_that_a_grid_cannot_count_are_refused, every_test),
         cmocka_unit_test_setup(two_registries_share_one_open_driver, every_test),
     };
     const struct CMUnitTest of_sm60[] = {
