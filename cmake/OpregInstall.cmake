@@ -3,8 +3,12 @@
 # and the command find their neighbours from where they are.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/opreg)
+# Components, which are packages in OpregPackage.cmake: runtime is the shared library, dev what
+# building against it needs; tools is the default of the folders of programs.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 
-install(TARGETS opreg opreg_archive opreg_plugin EXPORT opreg)
+install(TARGETS opreg opreg_archive opreg_plugin EXPORT opreg
+        LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev)
 if(TARGET opreg_kit)
   install(TARGETS opreg_kit EXPORT opreg)
 endif()
@@ -16,7 +20,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/formats
 install(FILES ${PROJECT_SOURCE_DIR}/core/canonical.h ${PROJECT_SOURCE_DIR}/core/steps.h
               ${PROJECT_SOURCE_DIR}/core/steps_check.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opreg)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 
 install(EXPORT opreg NAMESPACE opreg:: FILE opregTargets.cmake DESTINATION ${package_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/opregConfig.cmake.in
