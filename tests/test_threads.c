@@ -1,6 +1,26 @@
 /* SPDX-License-Identifier: MIT
- * test_threads.c - the sentences of opreg.h about threads, each with threads that try to break it.
- * ThreadSanitizer watches in the pass tsan of scripts/test. */
+ * test_threads.c - the sentences of the headers about threads, each with threads that try to break it.
+ * ThreadSanitizer watches in the pass tsan of scripts/test; tests/soak mixes all of it for minutes.
+ *
+ * "one registry may be used from many threads at once"
+ *     one_registry_is_used_and_changed_from_many_threads
+ * "opreg_plan_run takes no lock", "No allocation, no lock, no environment, no synchronisation"
+ *     test_run_cost.c; tests/soak/load.c counts locks in millions of runs
+ * "One plan may run on many threads at once", "Constant over a plan's life; any thread"
+ *     one_plan_runs_on_many_threads_at_once
+ * "opreg_last_error() on that thread says why", "Text of this thread's last failure"
+ *     the_text_of_a_failure_is_its_threads_own
+ * "After fork() a child may run plans of the CPU ... and destroy its copy", "answers E_BUSY"
+ *     a_child_of_a_busy_process_uses_or_is_told_and_never_hangs; test_registry.c and test_pool.c
+ * "May be called from any thread that uses the registry, and may call back into opreg"
+ *     a_log_callback_may_call_back_from_any_thread
+ * "May be called from several threads at once" (parallel_for), "on the caller's or the built-in threads"
+ *     test_pool.c; test_cpu_api.c: the same bits on any number of threads
+ * "Plans that exist keep their variant", "E_BUSY while it has live plans or weights"
+ *     a_plan_that_runs_keeps_its_plugin_from_being_unloaded
+ * "Valid from entry until shutdown returns.  Any thread." (opreg_host)
+ *     the_host_of_a_plugin_serves_any_thread
+ * "Static text, any thread" (names and versions): one_registry_is_used_and_changed_from_many_threads */
 #define _GNU_SOURCE
 #include "planned.h"
 
@@ -85,6 +105,11 @@ static void *use_registry(void *argument) {
         desc.n = c->p->problem.n;
         desc.k = c->p->problem.k;
         desc.data = (opreg_buf){c->p->blocks, sizeof c->p->blocks};
+        if (strcmp(opreg_version(), OPREG_VERSION) != 0 ||
+            strcmp(opreg_status_name(OPREG_E_BUSY), "OPREG_E_BUSY") != 0 ||
+            strcmp(opreg_dtype_name(OPREG_Q4_K), "q4_k") != 0) {
+            atomic_fetch_add(&c->wrong, 1);
+        }
         opreg_plugins(c->p->reg, plugins, sizeof plugins[0], 4);
         opreg_kernels(c->p->reg, kernels, sizeof kernels[0], 64);
         opreg_flags(c->p->reg, flags, sizeof flags[0], 64);
@@ -222,6 +247,49 @@ static void the_text_of_a_failure_is_its_threads_own(void **state) {
     planned_close(&p);
 }
 
+typedef struct guests {
+    const opreg_host *host;
+    atomic_int number, wrong;
+} guests;
+
+static void add_one(void *sum, int64_t i) {
+    (void)i;
+    atomic_fetch_add((atomic_int *)sum, 1);
+}
+
+/* As a plugin's function does, on a thread of its own. */
+static void *use_host(void *argument) {
+    guests *g = argument;
+    char want[32];
+    int mine = atomic_fetch_add(&g->number, 1);
+    snprintf(want, sizeof want, "guest %d", mine);
+    for (int i = 0; i < ROUNDS; i++) {
+        atomic_int sum = 0;
+        g->host->log(g->host->ctx, OPREG_LOG_DEBUG, want);
+        g->host->error(g->host->ctx, "guest %d", mine);
+        g->host->parallel_for(g->host->ctx, 8, add_one, &sum);
+        if (strstr(opreg_last_error(), want) == NULL || atomic_load(&sum) != 8 ||
+            g->host->switch_on(g->host->ctx, "jit") != 0) {
+            atomic_fetch_add(&g->wrong, 1);
+        }
+    }
+    return NULL;
+}
+
+static void the_host_of_a_plugin_serves_any_thread(void **state) {
+    pthread_t threads[THREADS];
+    const opreg_device_io *io;
+    planned p;
+    guests g = {.host = NULL};
+    (void)state;
+    planned_open(&p, "m=1 n=16 k=256 b=q4_k");
+    assert_works(opreg_device_io_get(p.reg, &p.dev, &io, &g.host));
+    start(threads, THREADS, use_host, &g);
+    join(threads, THREADS);
+    assert_int_equal(atomic_load(&g.wrong), 0);
+    planned_close(&p);
+}
+
 /* Re-enters with calls that take the lock; a lock that were held would hang. */
 static void log_and_enter(void *user, opreg_log_level level, const char *line) {
     static _Thread_local int inside;
@@ -343,6 +411,7 @@ int main(void) {
         cmocka_unit_test(a_plan_that_runs_keeps_its_plugin_from_being_unloaded),
         cmocka_unit_test(registries_come_and_go_on_many_threads),
         cmocka_unit_test(the_text_of_a_failure_is_its_threads_own),
+        cmocka_unit_test(the_host_of_a_plugin_serves_any_thread),
         cmocka_unit_test(a_log_callback_may_call_back_from_any_thread),
         cmocka_unit_test(a_child_of_a_busy_process_uses_or_is_told_and_never_hangs),
         cmocka_unit_test(a_process_that_closes_the_library_at_exit_ends),
