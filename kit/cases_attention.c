@@ -17,6 +17,9 @@ static const int64_t query_counts[] = {1, 1, 2, 3, 4, 5, 7, 8};
 static const int64_t windows[] = {0, 0, 0, 1, 17, 256, 300};
 static const int64_t kv_dtypes[] = {OPREG_BF16, OPREG_F16, OPREG_F32, OPREG_F8_E4M3};
 
+/* The case, of those with CSR tables, whose last pages all claim 0 positions. */
+#define EMPTY_LAST_PAGES 3
+
 /* A length by its edge; block and split edges, and 4,096 where the rest is small. */
 static int32_t draw_length(random_state *random, const opreg_paged_attn_decode *p, int big) {
     int32_t b = p->block_size;
@@ -45,7 +48,7 @@ static void draw_shape(const case_key *key, random_state *shape, opreg_paged_att
     p->max_q = (int32_t)PICK(key, "queries", query_counts);
     p->window = (int32_t)PICK(key, "window", windows);
     p->softcap = key->index % 5 == 2 ? 20.0f : 0.0f;
-    if (key->index == 0) {
+    if (key->index == 0 || key->index == EMPTY_LAST_PAGES) {
         p->seqs = 2;
         p->window = 0;
     }
@@ -71,6 +74,8 @@ static void draw_shape(const case_key *key, random_state *shape, opreg_paged_att
         drawn->lengths[s] = length > 0 ? length : draw_length(shape, p, big);
         if (key->index == 0) {
             drawn->lengths[s] = 100 + s;
+        } else if (key->index == EMPTY_LAST_PAGES) {
+            drawn->lengths[s] = (1 + s) * p->block_size + 1;
         }
         p->max_seq_len = p->max_seq_len > drawn->lengths[s] ? p->max_seq_len : drawn->lengths[s];
     }
@@ -259,7 +264,12 @@ static int make_integers(const case_key *key, random_state *random, job *out, co
         memcpy(out->bufs[OPREG_ATTN_Q_INDPTR].data, drawn->first,
                ((size_t)p->seqs + 1) * sizeof drawn->first[0]);
     }
-    attention_spoil(random, how, out);
+    if (key->index == EMPTY_LAST_PAGES) {
+        how = ATTENTION_BAD_LENS;
+        memset(out->bufs[OPREG_ATTN_LENS].data, 0, out->bufs[OPREG_ATTN_LENS].bytes);
+    } else {
+        attention_spoil(random, how, out);
+    }
     attention_notes_read(out, out->extra);
     /* a spoiled case keeps its pages: entries out of range would be masked, and hide a wrong length */
     return how != 0 || loosen_table(out, out->extra);
