@@ -8,6 +8,7 @@
  *
  * A format F (staged_formats.cuh) gives:
  *   unit, values, bytes      as in formats.inc
+ *   pairs                    whether its kernel also takes gate and up
  *   table_bytes, fill(table) its tables in shared memory, a multiple of 16 bytes
  *   words                    of a fragment: the activations of one part, as its dot wants them; a
  *                            multiple of 4, and such that eight lanes read 16 bytes each of eight
@@ -25,74 +26,86 @@
 #include "sm60_device.h"
 #include "staged_args.h"
 
-/* Copies bytes to shared memory; dst is 16-byte aligned.  All threads; no barrier.  A tile of up to
- * STAGED_LOADS pieces a thread is asked for before the first piece is stored. */
+/* The 16-byte pieces that a thread copies of a tile of at most STAGED_LOADS a thread, as byte
+ * offsets.  Threads past the last piece copy it too: no branch, and no register that waits for one. */
+struct staged_share {
+    uint32_t at[STAGED_LOADS];
+};
+
+DEVICE staged_share share_of(uint32_t pieces) {
+    staged_share share;
+#pragma unroll
+    for (uint32_t j = 0; j < STAGED_LOADS; j++) {
+        uint32_t i = thread_again() + j * STAGED_THREADS;
+        share.at[j] = 16u * (i < pieces ? i : pieces - 1u);
+    }
+    return share;
+}
+
+/* All pieces are asked for before one is stored. */
+DEVICE void stage_share(uint8_t *to, const uint8_t *from, const staged_share &share) {
+    uint4 v[STAGED_LOADS];
+#pragma unroll
+    for (uint32_t j = 0; j < STAGED_LOADS; j++) {
+        v[j] = read_only((const uint4 *)(from + share.at[j]));
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < STAGED_LOADS; j++) {
+        *(uint4 *)(to + share.at[j]) = v[j];
+    }
+}
+
+/* Copies bytes to shared memory; dst is 16-byte aligned.  All threads; no barrier. */
 DEVICE void stage(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
-    const uint32_t t = thread_again();
     uint32_t done = 0;
     if (((uint64_t)src & 15u) == 0u) {
         const uint32_t pieces = bytes / 16u;
-        const uint4 *from = (const uint4 *)src + t;
-        uint4 *to = (uint4 *)dst + t;
 #pragma unroll 1
-        for (uint32_t i = t; i < pieces; i += STAGED_LOADS * STAGED_THREADS) {
-            const bool second = i + STAGED_THREADS < pieces,
-                       third = i + 2u * STAGED_THREADS < pieces;
-            uint4 v[STAGED_LOADS];
-            v[0] = read_only(from);
-            v[1] = read_only(second ? from + STAGED_THREADS : from);
-            v[2] = read_only(third ? from + 2u * STAGED_THREADS : from);
-            to[0] = v[0];
-            if (second) {
-                to[STAGED_THREADS] = v[1];
-            }
-            if (third) {
-                to[2u * STAGED_THREADS] = v[2];
-            }
-            from += STAGED_LOADS * STAGED_THREADS;
-            to += STAGED_LOADS * STAGED_THREADS;
+        for (uint32_t i = 0; i < pieces; i += STAGED_LOADS * STAGED_THREADS) {
+            stage_share(dst + 16u * i, src + 16u * i, share_of(pieces - i));
         }
         done = pieces * 16u;
     }
     if (done != bytes) {
 #pragma unroll 1
-        for (uint32_t i = done + t; i < bytes; i += STAGED_THREADS) {
+        for (uint32_t i = done + thread_again(); i < bytes; i += STAGED_THREADS) {
             dst[i] = src[i];
         }
     }
 }
 
-/* Accumulator l of a row: its terms ascending.  Terms lie STEP words apart. */
-template <uint32_t STEP> DEVICE float accumulator(const float *terms, uint32_t units, uint32_t l) {
-    float sum = 0.0f;
-#pragma unroll 1
-    for (uint32_t u = l; u < units; u += WAVE) {
-        sum = sum + terms[u * STEP];
+/* The canonical tree's value of accumulators l, l + 4, l + 8, .. l + 28, for l < 4; each has a term
+ * or none.  Terms lie STEP words apart.  A zero may have the other sign. */
+template <uint32_t STEP> DEVICE float quarter_tree(const float *terms, uint32_t units, uint32_t l) {
+    const int32_t left = (int32_t)(units - l);
+    float v[8];
+    terms += l * STEP;
+#pragma unroll
+    for (int32_t j = 0; j < 8; j++) {
+        v[j] = 4 * j < left ? terms[4u * STEP * (uint32_t)j] : 0.0f;
     }
-    return sum;
+    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
 }
 
-/* The canonical tree's value of accumulators l, l + 4, l + 8, .. l + 28, for l < 4. */
-template <uint32_t STEP> DEVICE float quarter_tree(const float *terms, uint32_t units, uint32_t l) {
-    float sum[2] = {0.0f, 0.0f};
-    if (units <= WAVE) { /* each accumulator has a term or none */
-        float v[8];
-#pragma unroll
-        for (uint32_t j = 0; j < 8u; j++) {
-            v[j] = l + 4u * j < units ? 0.0f + terms[(l + 4u * j) * STEP] : 0.0f;
-        }
-        return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
-    }
+/* The canonical sum of a row's terms: by one thread where no accumulator has two terms, else by a
+ * wave.  Accumulators start at +0, so no sum of them is -0. */
+template <uint32_t STEP> DEVICE float sum_alone(const float *terms, uint32_t units) {
+    float total = 0.0f;
 #pragma unroll 1
     for (uint32_t i = 0; i < 2u; i++) {
-        uint32_t at = l + 4u * i;
-        float a = accumulator<STEP>(terms, units, at) + accumulator<STEP>(terms, units, at + 16u);
-        float b =
-            accumulator<STEP>(terms, units, at + 8u) + accumulator<STEP>(terms, units, at + 24u);
-        sum[1] = a + b;
-        sum[0] = i == 0u ? sum[1] : sum[0] + sum[1];
+        float half = quarter_tree<STEP>(terms, units, i) + quarter_tree<STEP>(terms, units, i + 2u);
+        total = total + half;
     }
-    return sum[0];
+    return total;
+}
+
+template <uint32_t STEP> DEVICE float sum_by_wave(const float *terms, uint32_t units) {
+    float sum = 0.0f;
+#pragma unroll 1
+    for (uint32_t u = lane_index(); u < units; u += WAVE) {
+        sum = sum + terms[u * STEP];
+    }
+    return wave_tree(sum);
 }
 
 /* One entry of a group, or one row of a dense call: where its x and its y are. */
@@ -113,61 +126,55 @@ DEVICE staged_entry entry_at(const matmul_args &a, int32_t e, int32_t expert) {
     return entry;
 }
 
-/* Formats of 32-weight units are not offered for gate and up. */
 template <class F> DEVICE uint32_t matrices_of(const staged_args &s) {
-    return F::unit == 32 ? 1u : s.matrices;
+    return F::pairs ? s.matrices : 1u;
 }
 
-/* From parts to terms, and from terms to four sums a row. */
+/* Eight parts make a unit of 256; its term takes the place of the first.  All threads. */
 template <class F>
-DEVICE void add_terms(const staged_args &s, const activation_row &x, const uint8_t *tile,
-                      uint32_t *results) {
-    const uint32_t step = F::unit / 32u, units = s.parts / step;
-    const uint32_t rows = matrices_of<F>(s) * s.rows;
-    block_barrier();
-    if (F::unit == 256) { /* eight parts make a unit; its term takes the place of the first */
+DEVICE void make_terms(const staged_args &s, const activation_row &x, const uint8_t *tile,
+                       uint32_t *results) {
+    const uint32_t units = s.parts / 8u, all = matrices_of<F>(s) * s.rows * units;
 #pragma unroll 1
-        for (uint32_t i = thread_again(); i < rows * units; i += STAGED_THREADS) {
-            uint32_t r = i / units, u = i % units;
-            uint32_t *sums = results + r * s.result_stride + 8u * u;
-            int32_t n = 0;
-            for (uint32_t j = 0; j < 8u; j++) {
-                n += (int32_t)sums[j];
-            }
-            sums[0] = bits_of(F::term(tile + r * (uint32_t)s.base.row_bytes + u * F::bytes, n,
-                                      x.scales[u], x.sums + 16u * u));
+    for (uint32_t i = thread_again(); i < all; i += STAGED_THREADS) {
+        uint32_t r = i / units, u = i % units;
+        uint32_t *sums = results + r * s.result_stride + 8u * u;
+        int32_t n = 0;
+        for (uint32_t j = 0; j < 8u; j++) {
+            n += (int32_t)sums[j];
         }
-        block_barrier();
-    }
-#pragma unroll 1
-    for (uint32_t i = thread_again(); i < 4u * rows; i += STAGED_THREADS) {
-        float *terms = (float *)results + i / 4u * s.result_stride;
-        float sum = quarter_tree<step>(terms, units, i % 4u);
-        terms[i % 4u * step] = sum; /* no other thread reads these accumulators */
+        sums[0] = bits_of(F::term(tile + r * (uint32_t)s.base.row_bytes + u * F::bytes, n,
+                                  x.scales[u], x.sums + 16u * u));
     }
     block_barrier();
 }
 
-template <class F> DEVICE float row_sum(const staged_args &s, const float *results, uint32_t r) {
-    const uint32_t step = F::unit / 32u;
-    const float *sums = results + r * s.result_stride;
-    return F::last((sums[0] + sums[2u * step]) + (sums[step] + sums[3u * step]));
-}
-
+/* From the terms of a tile's rows to outputs. */
 template <class F>
-DEVICE void store_rows(const staged_args &s, const staged_entry &entry, const float *results,
-                       uint32_t first, uint32_t count) {
+DEVICE void finish_rows(const staged_args &s, int32_t y_row, const float *results, uint32_t first,
+                        uint32_t count) {
     const matmul_args &a = s.base;
+    const uint32_t step = F::unit / 32u, units = s.parts / step;
+    const bool alone = units <= WAVE;
 #pragma unroll 1
-    for (uint32_t r = thread_again(); r < count; r += STAGED_THREADS) {
-        float value = row_sum<F>(s, results, r);
-        if (matrices_of<F>(s) == 2u) {
-            value = canonical_glu(a.glu, value, row_sum<F>(s, results, s.rows + r), a.glu_alpha,
-                                  a.glu_limit);
-        } else if (a.bias != 0) {
-            value = value + a.bias[first + r];
+    for (uint32_t r = thread_again() / (alone ? 1u : WAVE); r < count;
+         r += alone ? STAGED_THREADS : STAGED_THREADS / WAVE) {
+        float value[2] = {0.0f, 0.0f};
+#pragma unroll 1
+        for (uint32_t i = 0; i < matrices_of<F>(s); i++) {
+            const float *terms = results + (r + i * s.rows) * s.result_stride;
+            value[1] = alone ? sum_alone<step>(terms, units) : sum_by_wave<step>(terms, units);
+            value[1] = F::last(value[1]);
+            value[0] = i == 0u ? value[1] : value[0];
         }
-        canonical_store(a.y, (int64_t)entry.y_row * a.y_stride + first + r, a.y_dtype, value);
+        if (matrices_of<F>(s) == 2u) {
+            value[0] = canonical_glu(a.glu, value[0], value[1], a.glu_alpha, a.glu_limit);
+        } else if (a.bias != 0) {
+            value[0] = value[0] + a.bias[first + r];
+        }
+        if (alone || lane_index() == 0u) {
+            canonical_store(a.y, (int64_t)y_row * a.y_stride + first + r, a.y_dtype, value[0]);
+        }
     }
 }
 
@@ -182,12 +189,13 @@ DEVICE void load_fragments(const staged_args &s, const activation_row &x, uint32
 /* What a block works on, in shared memory: read again where it is needed, not kept in registers. */
 struct staged_plan {
     int32_t begin, end, expert; /* entries of the block's group; rows of x of a dense call */
-    uint32_t usable; /* 1: expert is one                                                */
+    uint32_t usable; /* 1: expert is one */
+    int32_t y_row;   /* of a single entry */
 };
 
 /* Every plan word is asked for before the first is tested. */
 DEVICE staged_plan read_plan(const matmul_args &a) {
-    staged_plan plan = {0, (int32_t)a.m, 0, 1u};
+    staged_plan plan = {0, (int32_t)a.m, 0, 1u, 0};
     if (a.route.header != 0) {
         uint32_t g = block_y();
         uint32_t groups = a.route.header->groups, entries = a.route.header->entries;
@@ -217,19 +225,15 @@ DEVICE void read_fragment(const uint32_t *fragments, uint32_t part, uint32_t *fr
     }
 }
 
-/* The rows of the tile that are the thread's, against one part. */
+/* The rows of the tile that are the thread's, against one part.  block, out: of its first row. */
 template <class F>
-DEVICE void multiply(const staged_args &s, uint32_t part, uint32_t lane, const uint32_t *fragment,
-                     const uint8_t *table, const uint8_t *tile, uint32_t *results) {
-    const uint8_t *block = tile + lane * (uint32_t)s.base.row_bytes + F::offset(part);
-    uint32_t *out = results + lane * s.result_stride + part;
-    uint32_t live[F::live];
-    F::expand(fragment, live);
+DEVICE void multiply(const staged_args &s, uint32_t part, uint32_t lane, const uint32_t *live,
+                     const uint8_t *table, const uint8_t *block, uint32_t *out) {
 #pragma unroll 1
     for (uint32_t r = lane; r < matrices_of<F>(s) * s.rows; r += s.lanes) {
         *out = F::part(block, part, live, table);
-        block += s.lanes * (uint32_t)s.base.row_bytes;
-        out += s.lanes * s.result_stride;
+        block += s.row_step;
+        out += s.result_step;
     }
 }
 
@@ -238,44 +242,56 @@ DEVICE uint32_t rows_from(const staged_args &s, uint32_t first) {
     return left < s.rows ? left : s.rows;
 }
 
-/* Asks for tile i, of `count` rows.  weights: the first row of each matrix. */
+/* Stages a tile of `count` rows; rows, up_rows: the first one of each matrix. */
 template <class F>
-DEVICE void stage_tile(const staged_args &s, const uint8_t *const *weights, uint8_t *tile,
-                       uint32_t i, uint32_t count) {
-    const uint64_t at = (uint64_t)i * s.matrix_bytes;
+DEVICE void stage_tile(const staged_args &s, const uint8_t *rows, const uint8_t *up_rows,
+                       uint8_t *tile, uint32_t count) {
     const uint32_t bytes = count * (uint32_t)s.base.row_bytes;
-    stage(tile, weights[0] + at, bytes);
+    stage(tile, rows, bytes);
     if (matrices_of<F>(s) == 2u) {
-        stage(tile + s.matrix_bytes, weights[1] + at, bytes);
+        stage(tile + s.matrix_bytes, up_rows, bytes);
     }
 }
 
-/* One entry whose parts fit in a block: the fragment stays in registers for every tile. */
+/* One entry whose parts fit in a block: its activations stay in registers for every tile. */
 template <class F>
-DEVICE void staged_one(const staged_args &s, const uint8_t *const *weights,
-                       const staged_entry &entry, const uint8_t *table, uint32_t *fragments,
-                       uint8_t *tile, uint32_t *results) {
+DEVICE void staged_one(const staged_args &s, const uint8_t *rows, const uint8_t *up_rows,
+                       const staged_entry &entry, volatile staged_plan *plan, const uint8_t *table,
+                       uint32_t *fragments, uint8_t *tile, uint32_t *results) {
     const uint32_t t = thread_again(), lane = t / s.width, part = t - lane * s.width;
     const activation_row x = activations(s.base, entry.x_row, F::unit);
-    uint32_t fragment[F::words];
+    const uint8_t *const block = tile + lane * (uint32_t)s.base.row_bytes + F::offset(part);
+    uint32_t *const out = results + lane * s.result_stride + part;
+    const staged_share share = share_of(s.pieces);
+    uint32_t fragment[F::words], live[F::live];
     load_fragments<F>(s, x, fragments);
-    block_barrier();
-    if (F::live == F::words) {
-        read_fragment<F>(fragments, part, fragment);
+    if (t == 0u) {
+        plan->y_row = entry.y_row;
     }
+    block_barrier();
+    read_fragment<F>(fragments, part, fragment);
+    F::expand(fragment, live);
+    rows += (uint64_t)block_x() * s.matrix_bytes;
+    up_rows += (uint64_t)block_x() * s.matrix_bytes;
 #pragma unroll 1
     for (uint32_t i = block_x(); i < s.tiles; i += grid_x()) {
         const uint32_t first = i * s.rows;
-        stage_tile<F>(s, weights, tile, i, rows_from(s, first));
-        block_barrier();           /* the tile is there, the results before it are read */
-        if (F::live != F::words) { /* too many registers to keep while a tile is under way */
-            read_fragment<F>(fragments, part, fragment);
+        if (s.pieces != 0u && i < s.full_tiles && ((uint64_t)rows & 15u) == 0u) {
+            stage_share(tile, rows, share);
+        } else {
+            stage_tile<F>(s, rows, up_rows, tile, rows_from(s, first));
         }
+        rows += s.grid_bytes;
+        up_rows += s.grid_bytes;
+        block_barrier(); /* the tile is there, the results before it are read */
         if (lane < s.lanes) {
-            multiply<F>(s, part, lane, fragment, table, tile, results);
+            multiply<F>(s, part, lane, live, table, block, out);
         }
-        add_terms<F>(s, x, tile, results);
-        store_rows<F>(s, entry, (const float *)results, first, rows_from(s, first));
+        block_barrier(); /* its results are there */
+        if (F::unit == 256) {
+            make_terms<F>(s, x, tile, results);
+        }
+        finish_rows<F>(s, plan->y_row, (const float *)results, first, rows_from(s, first));
     }
 }
 
@@ -293,12 +309,12 @@ template <class F> DEVICE void staged(const staged_args &s) {
     }
     F::fill(table);
     block_barrier();
-    const uint8_t *const weights[2] = {a.data[0] + plan.expert * a.expert_stride[0],
-                                       a.data[1] + plan.expert * a.expert_stride[1]};
+    const uint8_t *const rows = a.data[0] + plan.expert * a.expert_stride[0];
+    const uint8_t *const up_rows = a.data[1] + plan.expert * a.expert_stride[1];
     if (plan.begin + 1 == plan.end && s.width == s.parts) {
         const staged_entry entry = entry_at(a, plan.begin, plan.expert);
         if (!entry.skip && !entry.zero) {
-            staged_one<F>(s, weights, entry, table, fragments, tile, results);
+            staged_one<F>(s, rows, up_rows, entry, &plan, table, fragments, tile, results);
             return;
         }
     }
@@ -306,7 +322,8 @@ template <class F> DEVICE void staged(const staged_args &s) {
     for (uint32_t i = block_x(); i < s.tiles && plan.begin < plan.end; i += grid_x()) {
         const uint32_t first = i * s.rows, count = rows_from(s, first);
         if (plan.usable != 0u) {
-            stage_tile<F>(s, weights, tile, i, count);
+            const uint64_t at = (uint64_t)i * s.matrix_bytes;
+            stage_tile<F>(s, rows + at, up_rows + at, tile, count);
         }
 #pragma unroll 1
         for (int32_t e = plan.begin; e < plan.end; e++) {
@@ -332,12 +349,18 @@ template <class F> DEVICE void staged(const staged_args &s) {
 #pragma unroll 1
             for (uint32_t part = t - lane * s.width; lane < s.lanes && part < s.parts;
                  part += s.width) {
-                uint32_t fragment[F::words];
+                uint32_t fragment[F::words], live[F::live];
                 read_fragment<F>(fragments, part, fragment);
-                multiply<F>(s, part, lane, fragment, table, tile, results);
+                F::expand(fragment, live);
+                multiply<F>(s, part, lane, live, table,
+                            tile + lane * (uint32_t)a.row_bytes + F::offset(part),
+                            results + lane * s.result_stride + part);
             }
-            add_terms<F>(s, x, tile, results);
-            store_rows<F>(s, entry, (const float *)results, first, count);
+            block_barrier();
+            if (F::unit == 256) {
+                make_terms<F>(s, x, tile, results);
+            }
+            finish_rows<F>(s, entry.y_row, (const float *)results, first, count);
         }
     }
 }

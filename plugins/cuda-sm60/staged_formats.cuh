@@ -101,6 +101,7 @@ DEVICE int32_t signed4(uint32_t w, const uint32_t *f, uint32_t i, int32_t sum) {
 
 struct staged_q8_0_format {
     static const int values = 32, bytes = 34, unit = 32, table_bytes = 0;
+    static const bool pairs = false;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -127,6 +128,7 @@ struct staged_q8_0_format {
 
 struct staged_q6_k_format {
     static const int values = 256, bytes = 210, unit = 256, table_bytes = 0;
+    static const bool pairs = true;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -182,6 +184,7 @@ DEVICE void fill_signs(uint32_t *signs) {
 /* Formats with one scale for 32 weights, whose grid rows are four bytes. */
 struct staged_iq3_s_format {
     static const int values = 256, bytes = 110, unit = 256, table_bytes = 64 + 2048;
+    static const bool pairs = true;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -222,6 +225,7 @@ struct staged_iq3_s_format {
 
 struct staged_iq3_xxs_format {
     static const int values = 256, bytes = 98, unit = 256, table_bytes = 64 + 1024;
+    static const bool pairs = true;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -260,6 +264,7 @@ struct staged_iq3_xxs_format {
 
 struct staged_iq2_s_format {
     static const int values = 256, bytes = 82, unit = 256, table_bytes = 64 + 8192;
+    static const bool pairs = true;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -309,6 +314,7 @@ struct staged_iq2_s_format {
  * nibbles.  Words: eight for the low nibbles, eight for the high ones. */
 struct staged_q4_k_format {
     static const int values = 256, bytes = 144, unit = 256, table_bytes = 0;
+    static const bool pairs = true;
     static const int words = 20; /* 16 and a gap, for the banks */
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -360,6 +366,7 @@ struct staged_q4_k_format {
 
 struct staged_q2_0_format {
     static const int values = 64, bytes = 18, unit = 32, table_bytes = 0;
+    static const bool pairs = false;
     static const int words = 20; /* 16 pairs, the sum of the codes, their scale */
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -415,6 +422,7 @@ struct staged_iq4_nl_format {
     /* entry n of lane l at 256 n + 4 l: the nibble in bits 8..11 of a half is an address as it is
      */
     static const int values = 32, bytes = 18, unit = 32, table_bytes = 4096;
+    static const bool pairs = false;
     static const int words = 20; /* 32 codes as f16 pairs, their scale, and a gap, for the banks */
     static const int live = 33;  /* the codes as f32, the scale */
     DEVICE_MEMBER float last(float sum) { return sum; }

@@ -84,9 +84,6 @@ static uint32_t size_tiles(const staged_format *f, int64_t k, uint32_t matrices,
     args->width = (args->parts + passes - 1u) / passes;
     args->lanes = STAGED_THREADS / args->width;
     args->result_stride = args->parts | 1u;
-    if (args->result_stride < f->unit / 8u) { /* four sums lie unit / 32 words apart */
-        args->result_stride = f->unit / 8u | 1u;
-    }
     args->matrices = matrices;
     while (step * row_bytes % 16u != 0) {
         step *= 2u;
@@ -137,6 +134,17 @@ static uint64_t workspace(uint32_t format, uint32_t x_dtype, int64_t rows, int64
     return is_planes(x_dtype) ? 0 : planes_at(0, rows, k, gpu_format_find(format)->act_block).end;
 }
 
+/* What a thread and a block add to come to their next row and tile. */
+static void set_steps(staged_args *args, uint32_t grid) {
+    args->row_step = args->lanes * (uint32_t)args->base.row_bytes;
+    args->result_step = args->lanes * args->result_stride;
+    args->full_tiles = (uint32_t)args->base.n / args->rows;
+    args->grid_bytes = grid * args->matrix_bytes;
+    if (args->matrices == 1 && args->matrix_bytes <= 16u * STAGED_LOADS * STAGED_THREADS) {
+        args->pieces = args->matrix_bytes / 16u;
+    }
+}
+
 /* Quantizes x where it is not, then multiplies.  groups: blocks of the grid's second axis. */
 static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const staged_format *f,
                            staged_args *args, int64_t x_rows, uint32_t groups) {
@@ -157,6 +165,7 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const s
     /* about as many blocks as lie on the device at once; each walks its tiles */
     most = (resident + groups - 1u) / groups;
     l.grid_x = args->tiles < most ? args->tiles : most;
+    set_steps(args, l.grid_x);
     return gpu_run(call->host, plan->device, &l, args, call->stream);
 }
 

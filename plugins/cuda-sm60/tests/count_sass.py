@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-HALF = {"SHL", "SHR", "SHF", "BFE", "BFI", "PRMT", "VMAD", "SEL"}
+HALF = {"SHL", "SHR", "SHF", "BFE", "BFI", "PRMT", "VMAD", "SEL", "ISETP", "ISET", "IMNMX", "FMNMX"}
 QUARTER = {"I2F", "F2I", "F2F", "POPC", "I2I"}
 INTEGER = HALF | {"XMAD", "IADD", "IADD3", "IADD32I", "LOP", "LOP3", "LOP32I", "ISCADD", "LEA",
                   "ISETP", "MOV", "MOV32I", "IMNMX", "POPC", "I2I"}
