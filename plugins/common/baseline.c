@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * baseline.c - host side of the baseline kernels: what they take, their workspace, their launches. */
 #include "baseline.h"
+#include "slot4.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,8 +127,9 @@ static opreg_status check_format(uint32_t format, char reason[128]) {
 /* The layouts are checked by the core against the plugin's; one more id cannot be read. */
 static opreg_status check_layout(uint32_t layout, char reason[128]) {
     if (layout != OPREG_LAYOUT_STORED && layout != OPREG_LAYOUT_ANY &&
-        layout != PREPARED_ROWS32) {
-        snprintf(reason, 128, "weight layout %u is not 0 or %u", layout, PREPARED_ROWS32);
+        layout != PREPARED_ROWS32 && layout != PREPARED_SLOT4) {
+        snprintf(reason, 128, "weight layout %u is not one of 0 %u %u", layout, PREPARED_ROWS32,
+                 PREPARED_SLOT4);
         return OPREG_E_UNSUPPORTED;
     }
     return OPREG_OK;
@@ -166,6 +168,11 @@ void matmul_args_weight(matmul_args *args, int which, const opreg_weight_view *v
         args->row_bytes = args->k * format->bytes;
     }
     args->scaled = format->scaled;
+    if (view->layout == PREPARED_SLOT4) { /* rows of blocks, as stored weights */
+        args->row_bytes = args->k / SLOT4_VALUES * SLOT4_BYTES;
+        args->expert_stride[which] = view->n * args->row_bytes;
+        return;
+    }
     args->prepared = view->layout != OPREG_LAYOUT_STORED;
     if (args->prepared) {
         args->layout = *prepared_shape_find(view->format, &group_values);
@@ -173,9 +180,10 @@ void matmul_args_weight(matmul_args *args, int which, const opreg_weight_view *v
     }
 }
 
-static matmul_shape baseline_shape(uint32_t format) {
-    return (matmul_shape){gpu_format_find(format)->symbol, BASELINE_THREADS / 32, BASELINE_THREADS,
-                          1};
+static matmul_shape baseline_shape(uint32_t format, uint32_t layout) {
+    uint32_t symbol = layout == PREPARED_SLOT4 ? slot4_symbol(format, SLOT4_BASELINE)
+                                               : gpu_format_find(format)->symbol;
+    return (matmul_shape){symbol, BASELINE_THREADS / 32, BASELINE_THREADS, 1};
 }
 
 static opreg_status run_matmul(const opreg_host *host, const gpu_plan *plan,
@@ -247,7 +255,7 @@ opreg_status gpu_matmul_run(void *state, const void *problem, const opreg_call *
 
 opreg_status base_matmul_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
-    matmul_shape shape = baseline_shape(p->b_dtype);
+    matmul_shape shape = baseline_shape(p->b_dtype, p->layout);
     return gpu_matmul_run(state, problem, call, &shape);
 }
 
@@ -349,7 +357,7 @@ opreg_status gpu_moe_run(void *state, const void *problem, const opreg_call *cal
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
         const opreg_moe_matmul *p = problem;                                                       \
-        matmul_shape shape = baseline_shape(p->b_dtype);                                           \
+        matmul_shape shape = baseline_shape(p->b_dtype, p->layout);                                \
         return gpu_moe_run(state, problem, call, &shape);                                          \
     }
 MOE_STAGE(base_moe_matmul)
@@ -480,8 +488,8 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
     const opreg_moe_ffn *p = problem;
     const gpu_plan *plan = state;
     ffn_offsets at = ffn_layout(p);
-    matmul_shape glu_shape = baseline_shape(p->b_dtype);
-    matmul_shape down_shape = baseline_shape(p->down_dtype);
+    matmul_shape glu_shape = baseline_shape(p->b_dtype, p->layout);
+    matmul_shape down_shape = baseline_shape(p->down_dtype, p->down_layout);
     uint8_t *workspace = call->workspace.ptr;
     void *route = call->bufs[OPREG_FFN_ROUTE].ptr;
     float *h = (float *)(void *)(workspace + at.h);

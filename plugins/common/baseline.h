@@ -49,6 +49,14 @@ const prepared_shape *prepared_shape_find(uint32_t format, int32_t *group_values
 extern const opreg_layout prepared_rows32;
 extern const uint32_t prepared_formats[]; /* 0 ends                                                 */
 
+/* The slot4 layout, for plugins that offer it: slot4.c, and symbols of its kernels after the formats',
+ * SLOT4_KERNELS for each one of slot4_formats.inc. */
+extern const opreg_layout prepared_slot4;
+extern const uint32_t slot4_formats[]; /* 0 ends                                                    */
+
+/* The symbol of a slot4 kernel; UINT32_MAX where the layout does not take the format. */
+uint32_t slot4_symbol(uint32_t format, uint32_t kernel);
+
 /* Every format of formats.inc, 0 ends. */
 extern const uint32_t every_format[];
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * gpu_formats.c - the format tables as host code of GPU plugins reads them, and the layout rows32. */
 #include "baseline.h"
+#include "slot4.h"
 
 #include <stddef.h>
 
@@ -44,6 +45,20 @@ const gpu_format *gpu_format_find(uint32_t id) {
     }
     return NULL;
 }
+
+#define SLOT4_FORMAT(NAME, name, bytes, final) OPREG_##NAME,
+uint32_t slot4_symbol(uint32_t format, uint32_t kernel) {
+    static const uint32_t ids[] = {
+#include "slot4_formats.inc"
+    };
+    for (uint32_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        if (ids[i] == format) {
+            return BASE_FIRST_FORMAT + ORDER_END + i * SLOT4_KERNELS + kernel;
+        }
+    }
+    return UINT32_MAX;
+}
+#undef SLOT4_FORMAT
 
 #define FIELDS(...) {__VA_ARGS__}
 #define PREPARED_FORMAT(NAME, bytes, values, blocks, fields, offsets, lengths) OPREG_##NAME,

@@ -39,13 +39,18 @@ static const gpu_image jit_images[] = {
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
     {"base_" #name, BASELINE_IMAGE_##kind, 0},
-#define STAGED_FORMAT(NAME, name, unit, words, table_bytes)                                        \
+#define SLOT4_FORMAT(NAME, name, bytes, final)                                                     \
+    {"slot4_base_" #name, SM60_IMAGE_slot4, 0}, {"slot4_pack_" #name, SM60_IMAGE_slot4, 0},        \
+        {"slot4_unpack_" #name, SM60_IMAGE_slot4, 0},
+#define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes)                         \
     {"staged_" #name, SM60_IMAGE_staged, STAGED_MOST_SHARED},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
+#include "slot4_formats.inc"
 #include "staged_list.inc"
 };
 #undef OPREG_FORMAT
+#undef SLOT4_FORMAT
 #undef STAGED_FORMAT
 
 const gpu_program sm60_program = {

@@ -58,6 +58,14 @@ DEVICE uint32_t two_halves(uint32_t low, uint32_t high) {
     return __byte_perm(low, high, 0x5410);
 }
 
+/* Bytes of high:low by nibbles of the selector; bit 3 of one: only the byte's sign, eight times.
+ * The intrinsic would clear that bit. */
+DEVICE uint32_t permute(uint32_t low, uint32_t high, uint32_t selector) {
+    uint32_t bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(selector));
+    return bytes;
+}
+
 /* The f16 in the low half of a word, exactly, done here and not before; and the other way round, to
  * nearest even. */
 DEVICE float float_of_half(uint32_t half) {
@@ -92,6 +100,16 @@ DEVICE uint4 read_only(const uint4 *p) {
 }
 DEVICE uint32_t two_halves(uint32_t low, uint32_t high) {
     return (low & 0xffffu) | high << 16;
+}
+
+DEVICE uint32_t permute(uint32_t low, uint32_t high, uint32_t selector) {
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; i < 4u; i++) {
+        uint32_t n = selector >> 4u * i & 15u, from = n & 4u ? high : low;
+        uint32_t byte = from >> 8u * (n & 3u) & 255u;
+        bytes |= (n & 8u ? (byte >> 7) * 255u : byte) << 8u * i;
+    }
+    return bytes;
 }
 
 /* Both halves of a times those of b. */

@@ -9,6 +9,7 @@
  * A format F (staged_formats.cuh) gives:
  *   unit, values, bytes      as in formats.inc
  *   pairs                    whether its kernel also takes gate and up
+ *   blocks                   of a multiprocessor, from registers
  *   table_bytes, fill(table) its tables in shared memory, a multiple of 16 bytes
  *   words                    of a fragment: the activations of one part, as its dot wants them; a
  *                            multiple of 4, and such that eight lanes read 16 bytes each of eight
@@ -366,7 +367,8 @@ template <class F> DEVICE void staged(const staged_args &s) {
 }
 
 #define STAGED_KERNEL(name)                                                                        \
-    KERNEL __launch_bounds__(STAGED_THREADS, 4) staged_##name(const staged_args s) {               \
+    KERNEL __launch_bounds__(STAGED_THREADS, staged_##name##_format::blocks)                       \
+        staged_##name(const staged_args s) {                                                       \
         staged<staged_##name##_format>(s);                                                         \
     }
 

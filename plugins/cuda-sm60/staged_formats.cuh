@@ -102,6 +102,7 @@ DEVICE int32_t signed4(uint32_t w, const uint32_t *f, uint32_t i, int32_t sum) {
 struct staged_q8_0_format {
     static const int values = 32, bytes = 34, unit = 32, table_bytes = 0;
     static const bool pairs = false;
+    static const int blocks = 4;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -129,6 +130,7 @@ struct staged_q8_0_format {
 struct staged_q6_k_format {
     static const int values = 256, bytes = 210, unit = 256, table_bytes = 0;
     static const bool pairs = true;
+    static const int blocks = 4;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -185,6 +187,7 @@ DEVICE void fill_signs(uint32_t *signs) {
 struct staged_iq3_s_format {
     static const int values = 256, bytes = 110, unit = 256, table_bytes = 64 + 2048;
     static const bool pairs = true;
+    static const int blocks = 4;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -226,6 +229,7 @@ struct staged_iq3_s_format {
 struct staged_iq3_xxs_format {
     static const int values = 256, bytes = 98, unit = 256, table_bytes = 64 + 1024;
     static const bool pairs = true;
+    static const int blocks = 4;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -265,6 +269,7 @@ struct staged_iq3_xxs_format {
 struct staged_iq2_s_format {
     static const int values = 256, bytes = 82, unit = 256, table_bytes = 64 + 8192;
     static const bool pairs = true;
+    static const int blocks = 4;
     static const int words = BYTES_WORDS;
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -315,6 +320,7 @@ struct staged_iq2_s_format {
 struct staged_q4_k_format {
     static const int values = 256, bytes = 144, unit = 256, table_bytes = 0;
     static const bool pairs = true;
+    static const int blocks = 4;
     static const int words = 20; /* 16 and a gap, for the banks */
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -367,6 +373,7 @@ struct staged_q4_k_format {
 struct staged_q2_0_format {
     static const int values = 64, bytes = 18, unit = 32, table_bytes = 0;
     static const bool pairs = false;
+    static const int blocks = 4;
     static const int words = 20; /* 16 pairs, the sum of the codes, their scale */
     static const int live = words;
     DEVICE_MEMBER void expand(const uint32_t *in, uint32_t *out) { copy_words<words>(in, out); }
@@ -423,6 +430,7 @@ struct staged_iq4_nl_format {
      */
     static const int values = 32, bytes = 18, unit = 32, table_bytes = 4096;
     static const bool pairs = false;
+    static const int blocks = 4;
     static const int words = 20; /* 32 codes as f16 pairs, their scale, and a gap, for the banks */
     static const int live = 33;  /* the codes as f32, the scale */
     DEVICE_MEMBER float last(float sum) { return sum; }
@@ -474,6 +482,18 @@ struct staged_iq4_nl_format {
     DEVICE_MEMBER float term(const uint8_t *, int32_t, float, const int16_t *) {
         return 0.0f;
     }
+};
+
+/* ---- gate and up of formats whose kernels of one matrix have no room for two
+ * ---------------------------- */
+
+struct staged_pair_iq4_nl_format : staged_iq4_nl_format {
+    static const bool pairs = true;
+    static const int blocks = 3;
+};
+
+struct staged_pair_q8_0_format : staged_q8_0_format {
+    static const bool pairs = true;
 };
 
 #endif /* OPREG_SM60_STAGED_FORMATS_CUH */

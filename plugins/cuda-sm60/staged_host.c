@@ -2,6 +2,7 @@
  * staged_host.c - host side of the staged kernels: what they take, tile sizes, launches. */
 #include "kernels.h"
 #include "program.h"
+#include "slot4.h"
 #include "staged_args.h"
 
 #include <stdio.h>
@@ -10,19 +11,23 @@
 /* ---- formats
  * ------------------------------------------------------------------------------------- */
 
+#define STAGED_LAYOUT_STORED OPREG_LAYOUT_STORED
+#define STAGED_LAYOUT_SLOT4  PREPARED_SLOT4
+
 typedef struct staged_format {
-    uint32_t id, symbol, unit, words, table_bytes;
+    uint32_t id, symbol, layout, pairs, unit, words, table_bytes;
 } staged_format;
 
-#define STAGED_FORMAT(NAME, name, unit, words, table_bytes) STAGED_ORDER_##NAME,
+#define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes) STAGED_ORDER_##name,
 enum staged_order {
 #include "staged_list.inc"
     STAGED_ORDER_END
 };
 #undef STAGED_FORMAT
 
-#define STAGED_FORMAT(NAME, name, unit, words, table_bytes)                                        \
-    {OPREG_##NAME, SM60_FIRST_STAGED + STAGED_ORDER_##NAME, unit, words, table_bytes},
+#define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes)                         \
+    {OPREG_##NAME, SM60_FIRST_STAGED + STAGED_ORDER_##name, STAGED_LAYOUT_##layout, pairs, unit,   \
+     words, table_bytes},
 static const staged_format formats[] = {
 #include "staged_list.inc"
 };
@@ -32,12 +37,16 @@ const uint32_t down_ws_formats[] = {OPREG_IQ4_NL, OPREG_Q2_0, 0};
 const uint32_t glu_ws_formats[] = {OPREG_IQ3_S, OPREG_IQ2_S, OPREG_IQ3_XXS, OPREG_Q4_K, 0};
 const uint32_t gemv_ws_formats[] = {OPREG_Q4_K, OPREG_Q6_K, OPREG_Q8_0, OPREG_IQ4_NL, 0};
 
-static const staged_format *find_format(const uint32_t *list, uint32_t id) {
-    for (; *list != 0; list++) {
-        for (size_t i = 0; *list == id && i < sizeof formats / sizeof formats[0]; i++) {
-            if (formats[i].id == id) {
-                return &formats[i];
-            }
+/* The kernel for a format that the variant lists; null where there is none. */
+static const staged_format *find_format(const uint32_t *list, uint32_t id, uint32_t layout,
+                                        uint32_t matrices) {
+    while (*list != 0 && *list != id) {
+        list++;
+    }
+    for (size_t i = 0; *list != 0 && i < sizeof formats / sizeof formats[0]; i++) {
+        const staged_format *f = &formats[i];
+        if (f->id == id && f->layout == layout && (f->pairs == 1 || f->pairs == 2u * (matrices - 1u))) {
+            return f;
         }
     }
     return NULL;
@@ -78,7 +87,9 @@ static uint32_t size_tiles(const staged_format *f, int64_t k, uint32_t matrices,
     if (k < format->values || k > 1 << 20) {
         return 0;
     }
-    row_bytes = (uint64_t)(k / format->values) * (uint64_t)format->bytes;
+    row_bytes = f->layout == PREPARED_SLOT4
+                    ? (uint64_t)(k / SLOT4_VALUES) * SLOT4_BYTES
+                    : (uint64_t)(k / format->values) * (uint64_t)format->bytes;
     args->parts = (uint32_t)(k / 32);
     passes = (args->parts + STAGED_THREADS - 1u) / STAGED_THREADS;
     args->width = (args->parts + passes - 1u) / passes;
@@ -102,9 +113,10 @@ static uint32_t size_tiles(const staged_format *f, int64_t k, uint32_t matrices,
     return 0;
 }
 
-static opreg_status supports(const uint32_t *list, uint32_t format, uint32_t layout, int64_t n,
-                             int64_t k, uint32_t matrices, char reason[128]) {
-    const staged_format *f = find_format(list, format);
+static opreg_status supports(const uint32_t *list, uint32_t format, uint32_t reads,
+                             uint32_t layout, int64_t n, int64_t k, uint32_t matrices,
+                             char reason[128]) {
+    const staged_format *f = find_format(list, format, reads, matrices);
     staged_args args;
     if (n > MOST_ROWS) {
         snprintf(reason, 128, "n %lld is above %d", (long long)n, MOST_ROWS);
@@ -114,8 +126,8 @@ static opreg_status supports(const uint32_t *list, uint32_t format, uint32_t lay
         snprintf(reason, 128, "weight format %u has no staged kernel for this operator", format);
         return OPREG_E_UNSUPPORTED;
     }
-    if (layout != OPREG_LAYOUT_STORED && layout != OPREG_LAYOUT_ANY) {
-        snprintf(reason, 128, "weight layout %u is not 0: rows are staged as stored", layout);
+    if (layout != reads && layout != OPREG_LAYOUT_ANY) {
+        snprintf(reason, 128, "weight layout %u is not %u", layout, reads);
         return OPREG_E_UNSUPPORTED;
     }
     if (size_tiles(f, k, matrices, &args) == 0) {
@@ -174,6 +186,10 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const s
 
 #define GEMV_WS_MOST_M 8
 
+static uint32_t matrices_of(uint32_t glu) {
+    return glu == OPREG_GLU_NONE ? 1u : 2u;
+}
+
 opreg_status gemv_ws_supports(const opreg_device *dev, const void *problem, char reason[128]) {
     const opreg_matmul_bt_quant *p = problem;
     (void)dev;
@@ -181,11 +197,8 @@ opreg_status gemv_ws_supports(const opreg_device *dev, const void *problem, char
         snprintf(reason, 128, "m %lld is above %d", (long long)p->m, GEMV_WS_MOST_M);
         return OPREG_E_UNSUPPORTED;
     }
-    if (p->glu != OPREG_GLU_NONE) {
-        snprintf(reason, 128, "glu kind %u: not for pairs", p->glu);
-        return OPREG_E_UNSUPPORTED;
-    }
-    return supports(gemv_ws_formats, p->b_dtype, p->layout, p->n, p->k, 1, reason);
+    return supports(gemv_ws_formats, p->b_dtype, OPREG_LAYOUT_STORED, p->layout, p->n, p->k,
+                    matrices_of(p->glu), reason);
 }
 
 uint64_t gemv_ws_workspace(const opreg_device *dev, const void *problem) {
@@ -207,12 +220,21 @@ opreg_status gemv_ws_run(void *state, const void *problem, const opreg_call *cal
                                  .x_stride = p->x_stride,
                                  .y_stride = p->y_stride,
                                  .x_dtype = p->x_dtype,
-                                 .y_dtype = p->y_dtype}};
+                                 .y_dtype = p->y_dtype,
+                                 .pair = p->glu != OPREG_GLU_NONE,
+                                 .glu = p->glu,
+                                 .glu_alpha = p->glu_alpha,
+                                 .glu_limit = p->glu_limit}};
     if (p->m == 0 || p->n == 0) {
         return OPREG_OK;
     }
-    matmul_args_weight(&args.base, 0, call->weights[0], gpu_format_find(p->b_dtype));
-    return launch(call, state, find_format(gemv_ws_formats, p->b_dtype), &args, p->m, 1);
+    for (uint32_t i = 0; i < matrices_of(p->glu); i++) {
+        matmul_args_weight(&args.base, (int)i, call->weights[i], gpu_format_find(p->b_dtype));
+    }
+    return launch(
+        call, state,
+        find_format(gemv_ws_formats, p->b_dtype, OPREG_LAYOUT_STORED, matrices_of(p->glu)), &args,
+        p->m, 1);
 }
 
 /* ---- grouped
@@ -224,22 +246,23 @@ static int64_t x_rows_of(const opreg_moe_matmul *p) {
 
 #define MOST_GROUPS 65535
 
-static opreg_status grouped_supports(const uint32_t *list, const opreg_moe_matmul *p,
-                                     uint32_t matrices, char reason[128]) {
+static opreg_status grouped_supports(const uint32_t *list, uint32_t reads,
+                                     const opreg_moe_matmul *p, uint32_t matrices,
+                                     char reason[128]) {
     int64_t entries = p->tokens * p->top_k, groups = entries < p->experts ? entries : p->experts;
     if (groups + 1 > MOST_GROUPS) {
         snprintf(reason, 128, "%lld groups, at most %d", (long long)groups + 1, MOST_GROUPS);
         return OPREG_E_UNSUPPORTED;
     }
-    return supports(list, p->b_dtype, p->layout, p->n, p->k, matrices, reason);
+    return supports(list, p->b_dtype, reads, p->layout, p->n, p->k, matrices, reason);
 }
 
 static uint64_t grouped_workspace(const opreg_moe_matmul *p) {
     return workspace(p->b_dtype, p->x_dtype, x_rows_of(p), p->k);
 }
 
-static opreg_status run_grouped(const uint32_t *list, void *state, const opreg_moe_matmul *p,
-                                const opreg_call *call) {
+static opreg_status run_grouped(const uint32_t *list, uint32_t reads, void *state,
+                                const opreg_moe_matmul *p, const opreg_call *call) {
     staged_args args = {.base = {.x = call->bufs[OPREG_MOE_X].ptr,
                                  .scales = call->bufs[OPREG_MOE_X_SCALES].ptr,
                                  .sums = call->bufs[OPREG_MOE_X_SUMS].ptr,
@@ -266,21 +289,22 @@ static opreg_status run_grouped(const uint32_t *list, void *state, const opreg_m
     for (uint32_t i = 0; i < call->num_weights && i < 2; i++) {
         matmul_args_weight(&args.base, (int)i, call->weights[i], gpu_format_find(p->b_dtype));
     }
-    return launch(call, state, find_format(list, p->b_dtype), &args, x_rows_of(p),
-                  args.base.route.cap_groups);
+    return launch(call, state, find_format(list, p->b_dtype, reads, matrices_of(p->glu)), &args,
+                  x_rows_of(p), args.base.route.cap_groups);
 }
 
-#define STAGED_STAGE(name, matrices)                                                               \
+#define STAGED_STAGE(name, formats, reads, matrices)                                               \
     opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
         (void)dev;                                                                                 \
-        return grouped_supports(name##_formats, problem, matrices, reason);                        \
+        return grouped_supports(formats, reads, problem, matrices, reason);                        \
     }                                                                                              \
     uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
         (void)dev;                                                                                 \
         return grouped_workspace(problem);                                                         \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return run_grouped(name##_formats, state, problem, call);                                  \
+        return run_grouped(formats, reads, state, problem, call);                                  \
     }
-STAGED_STAGE(down_ws, 1u)
-STAGED_STAGE(glu_ws, 2u)
+STAGED_STAGE(down_ws, down_ws_formats, OPREG_LAYOUT_STORED, 1u)
+STAGED_STAGE(glu_ws, glu_ws_formats, OPREG_LAYOUT_STORED, 2u)
+STAGED_STAGE(glu_slot4, slot4_formats, PREPARED_SLOT4, 2u)

@@ -4,13 +4,6 @@
  * permutes.  Only compiled and counted (count_sass.py), never run. */
 #include "sm60_device.h"
 
-DEVICE uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
-    uint32_t
-        r; /* the raw instruction: bit 3 of a selector needs no mask where its byte is unused */
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
-    return r;
-}
-
 /* Sixteen signed levels in four words; codes: four nibbles. */
 DEVICE uint32_t look_up(uint32_t codes) {
     uint32_t low = permute(0xbfad9881u, 0xf6eaddcfu, codes & 0x7777u);

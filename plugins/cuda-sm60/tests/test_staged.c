@@ -61,6 +61,11 @@ static void staged_rows_give_the_reference_bits_in_moe_glu(void **state) {
     run_kit("glu_ws");
 }
 
+static void rows_of_slot4_give_the_reference_bits_in_moe_glu(void **state) {
+    (void)state;
+    run_kit("glu_slot4");
+}
+
 static void staged_rows_give_the_reference_bits_in_moe_down(void **state) {
     (void)state;
     run_kit("down_ws");
@@ -79,6 +84,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(baselines_without_weights_give_the_reference_bits),
         cmocka_unit_test(staged_rows_give_the_reference_bits_in_dense_calls),
         cmocka_unit_test(staged_rows_give_the_reference_bits_in_moe_glu),
+        cmocka_unit_test(rows_of_slot4_give_the_reference_bits_in_moe_glu),
         cmocka_unit_test(staged_rows_give_the_reference_bits_in_moe_down),
     };
     if (argc > 1 && strcmp(argv[1], "full") == 0) {

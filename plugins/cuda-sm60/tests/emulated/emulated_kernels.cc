@@ -3,11 +3,28 @@
 #include "program.h"
 
 #include "baseline_ops.cuh"
-#include "staged_formats.cuh"
+#include "slot4.cuh"
+#include "staged_slot4.cuh"
 
-#define STAGED_FORMAT(NAME, name, unit, words, table_bytes) STAGED_KERNEL(name)
+#define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes) STAGED_KERNEL(name)
 #include "staged_list.inc"
 #undef STAGED_FORMAT
+
+#define SLOT4_FORMAT(NAME, name, bytes, final)                                                     \
+    SLOT4_BASELINE_KERNEL(name, final)                                                             \
+    SLOT4_PACK_KERNEL(name, bytes)                                                                 \
+    SLOT4_UNPACK_KERNEL(name, bytes)                                                               \
+    static void run_slot4_base_##name(const void *p) {                                             \
+        slot4_base_##name(*(const matmul_args *)p);                                                \
+    }                                                                                              \
+    static void run_slot4_pack_##name(const void *p) {                                             \
+        slot4_pack_##name(*(const slot4_args *)p);                                                 \
+    }                                                                                              \
+    static void run_slot4_unpack_##name(const void *p) {                                           \
+        slot4_unpack_##name(*(const slot4_args *)p);                                               \
+    }
+#include "slot4_formats.inc"
+#undef SLOT4_FORMAT
 
 static void run_quantize(const void *p) {
     base_quantize(*(const quantize_args *)p);
@@ -22,7 +39,7 @@ static void run_pack(const void *p) {
     base_pack(*(const pack_args *)p);
 }
 
-#define STAGED_FORMAT(NAME, name, unit, words, table_bytes)                                        \
+#define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes)                         \
     static void run_##name(const void *p) {                                                        \
         staged_##name(*(const staged_args *)p);                                                    \
     }
@@ -30,10 +47,14 @@ static void run_pack(const void *p) {
 #undef STAGED_FORMAT
 
 emulated_kernel *emulated_symbol(uint32_t symbol) {
-#define STAGED_FORMAT(NAME, name, unit, words, table_bytes) run_##name,
-    static emulated_kernel *const staged_kernels[] = {
+#define SLOT4_FORMAT(NAME, name, bytes, final)                                                     \
+    run_slot4_base_##name, run_slot4_pack_##name, run_slot4_unpack_##name,
+#define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes) run_##name,
+    static emulated_kernel *const after_formats[] = {
+#include "slot4_formats.inc"
 #include "staged_list.inc"
     };
+#undef SLOT4_FORMAT
 #undef STAGED_FORMAT
     switch (symbol) {
     case BASE_QUANTIZE:
@@ -47,9 +68,9 @@ emulated_kernel *emulated_symbol(uint32_t symbol) {
     default:
         break;
     }
-    if (symbol >= SM60_FIRST_STAGED &&
-        symbol - SM60_FIRST_STAGED < sizeof staged_kernels / sizeof staged_kernels[0]) {
-        return staged_kernels[symbol - SM60_FIRST_STAGED];
+    if (symbol >= SM60_AFTER_FORMATS &&
+        symbol - SM60_AFTER_FORMATS < sizeof after_formats / sizeof after_formats[0]) {
+        return after_formats[symbol - SM60_AFTER_FORMATS];
     }
     return 0;
 }
