@@ -10,14 +10,6 @@
 
 #include "canonical.h"
 
-#if defined(OPREG_EMULATED_DEVICE)
-#define DEVICE_MEMBER static inline
-#elif defined(__CUDACC__)
-#define DEVICE_MEMBER static __device__ __forceinline__
-#else
-#define DEVICE_MEMBER static __attribute__((device)) inline __attribute__((always_inline))
-#endif
-
 /* 0 where the plugin offers no prepared layout. */
 #ifndef BASELINE_PREPARED
 #define BASELINE_PREPARED 1

@@ -185,6 +185,15 @@ DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) {
 }
 #endif
 
+/* A member function of a struct that has no objects. */
+#if defined(OPREG_EMULATED_DEVICE)
+#define DEVICE_MEMBER static inline
+#elif defined(__CUDACC__)
+#define DEVICE_MEMBER static __device__ __forceinline__
+#else
+#define DEVICE_MEMBER static __attribute__((device)) inline __attribute__((always_inline))
+#endif
+
 #define WAVE 32u
 DEVICE uint32_t lane_index() { return thread_index() & (WAVE - 1u); }
 DEVICE uint32_t wave_index() { return thread_index() / WAVE; }

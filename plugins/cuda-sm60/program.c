@@ -2,6 +2,7 @@
  * program.c - the embedded code objects and the kernels in them. */
 #include "program.h"
 
+#include "split_args.h"
 #include "staged_args.h"
 
 /* images.S puts each code object between two symbols; images.inc lists them. */
@@ -44,14 +45,19 @@ static const gpu_image jit_images[] = {
         {"slot4_unpack_" #name, SM60_IMAGE_slot4, 0},
 #define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes)                         \
     {"staged_" #name, SM60_IMAGE_staged, STAGED_MOST_SHARED},
+#define SPLIT_PART(dim, heads, name, arithmetic, kv, blocks)                                       \
+    {"split_" #dim "_" #heads "_" #name, SM60_IMAGE_split_attention, 0},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "slot4_formats.inc"
 #include "staged_list.inc"
+    {"split_merge", SM60_IMAGE_split_attention, 4u * 4u * SPLIT_MOST_SEGMENTS},
+#include "split_list.inc"
 };
 #undef OPREG_FORMAT
 #undef SLOT4_FORMAT
 #undef STAGED_FORMAT
+#undef SPLIT_PART
 
 const gpu_program sm60_program = {
     .arch = "sm_60",

@@ -80,6 +80,13 @@ DEVICE uint32_t half_of(float f) {
     return half;
 }
 
+/* a * b + c of both halves, f16, rounded once. */
+DEVICE uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t sum;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+
 /* A mask that the compiler does not fuse with what follows: it then takes a shift with an add,
  * which runs at twice the rate of a shift. */
 DEVICE uint32_t masked(uint32_t h, uint32_t mask) {
@@ -125,6 +132,13 @@ DEVICE float float_of_half(uint32_t half) {
 }
 DEVICE uint32_t half_of(float f) {
     return f32_to_f16(f);
+}
+/* Rounded twice: no more than close. */
+DEVICE uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t low = half_of(fma_f32(float_of_half(a), float_of_half(b), float_of_half(c)));
+    return low | half_of(fma_f32(float_of_half(a >> 16), float_of_half(b >> 16),
+                                 float_of_half(c >> 16)))
+                     << 16;
 }
 DEVICE uint32_t masked(uint32_t h, uint32_t mask) {
     return h & mask;

@@ -18,16 +18,8 @@ typedef struct staged_format {
     uint32_t id, symbol, layout, pairs, unit, words, table_bytes;
 } staged_format;
 
-#define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes) STAGED_ORDER_##name,
-enum staged_order {
-#include "staged_list.inc"
-    STAGED_ORDER_END
-};
-#undef STAGED_FORMAT
-
 #define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes)                         \
-    {OPREG_##NAME, SM60_FIRST_STAGED + STAGED_ORDER_##name, STAGED_LAYOUT_##layout, pairs, unit,   \
-     words, table_bytes},
+    {OPREG_##NAME, SM60_STAGED_##name, STAGED_LAYOUT_##layout, pairs, unit, words, table_bytes},
 static const staged_format formats[] = {
 #include "staged_list.inc"
 };

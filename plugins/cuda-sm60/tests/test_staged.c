@@ -71,6 +71,16 @@ static void staged_rows_give_the_reference_bits_in_moe_down(void **state) {
     run_kit("down_ws");
 }
 
+static void split_attention_gives_the_reference_bits_in_f32(void **state) {
+    (void)state;
+    run_kit("split_f32");
+}
+
+static void split_attention_keeps_the_band_in_f16(void **state) {
+    (void)state;
+    run_kit("split_f16x2");
+}
+
 static void baselines_without_weights_give_the_reference_bits(void **state) {
     (void)state;
     run_kit("base_quantize");
@@ -86,6 +96,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(staged_rows_give_the_reference_bits_in_moe_glu),
         cmocka_unit_test(rows_of_slot4_give_the_reference_bits_in_moe_glu),
         cmocka_unit_test(staged_rows_give_the_reference_bits_in_moe_down),
+        cmocka_unit_test(split_attention_gives_the_reference_bits_in_f32),
+        cmocka_unit_test(split_attention_keeps_the_band_in_f16),
     };
     if (argc > 1 && strcmp(argv[1], "full") == 0) {
         flags = 0;

@@ -4,6 +4,7 @@
 
 #include "baseline_ops.cuh"
 #include "slot4.cuh"
+#include "split_attention.cuh"
 #include "staged_slot4.cuh"
 
 #define STAGED_FORMAT(NAME, name, layout, pairs, unit, words, table_bytes) STAGED_KERNEL(name)
@@ -25,6 +26,17 @@
     }
 #include "slot4_formats.inc"
 #undef SLOT4_FORMAT
+
+#define SPLIT_PART(dim, heads, name, arithmetic, kv, blocks)                                       \
+    SPLIT_PART_KERNEL(dim, heads, name, arithmetic, kv, blocks)                                    \
+    static void run_split_##dim##_##heads##_##name(const void *p) {                                \
+        split_##dim##_##heads##_##name(*(const split_args *)p);                                    \
+    }
+#include "split_list.inc"
+#undef SPLIT_PART
+static void run_split_merge(const void *p) {
+    split_merge(*(const split_args *)p);
+}
 
 static void run_quantize(const void *p) {
     base_quantize(*(const quantize_args *)p);
@@ -53,6 +65,10 @@ emulated_kernel *emulated_symbol(uint32_t symbol) {
     static emulated_kernel *const after_formats[] = {
 #include "slot4_formats.inc"
 #include "staged_list.inc"
+        run_split_merge,
+#define SPLIT_PART(dim, heads, name, arithmetic, kv, blocks) run_split_##dim##_##heads##_##name,
+#include "split_list.inc"
+#undef SPLIT_PART
     };
 #undef SLOT4_FORMAT
 #undef STAGED_FORMAT
