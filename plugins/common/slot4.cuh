@@ -27,16 +27,12 @@ struct iq3_s_codes {
     DEVICE_MEMBER uint64_t entry(uint32_t i) { return iq3s_grid[i]; }
 };
 
-/* Signs apart: bit 3. */
-struct sign_codes {
+struct iq3_xxs_codes {
+    static const int rows = 2, keys = 4096, entries = 256;
+    DEVICE_MEMBER uint32_t rank(uint32_t magnitude) { return (magnitude - 4u) >> 3; }
     DEVICE_MEMBER uint32_t code(uint32_t rank, uint32_t sign) { return rank | sign << 3; }
     DEVICE_MEMBER uint32_t sign_of(uint32_t code) { return code >> 3; }
     DEVICE_MEMBER uint32_t rank_of(uint32_t code) { return code & 7u; }
-};
-
-struct iq3_xxs_codes : sign_codes {
-    static const int rows = 2, keys = 4096, entries = 256;
-    DEVICE_MEMBER uint32_t rank(uint32_t magnitude) { return (magnitude - 4u) >> 3; }
     DEVICE_MEMBER int32_t level(uint32_t code) {
         int32_t rank = (int32_t)(code & 7u), magnitude = rank == 7 ? 62 : 8 * rank + 4;
         return code >> 3 ? -magnitude : magnitude;
@@ -45,15 +41,20 @@ struct iq3_xxs_codes : sign_codes {
     DEVICE_MEMBER uint64_t entry(uint32_t i) { return iq3xxs_grid[i]; }
 };
 
-struct iq2_s_codes : sign_codes {
+struct iq2_s_codes {
     static const int rows = 1, keys = 6561, entries = 1024; /* three ranks, eight weights */
     DEVICE_MEMBER uint32_t rank(uint32_t magnitude) {
         return (magnitude > 8u ? 1u : 0u) + (magnitude > 25u ? 1u : 0u);
     }
+    DEVICE_MEMBER uint32_t code(uint32_t rank, uint32_t sign) {
+        return sign != 0u ? 2u - rank : 3u + rank;
+    }
+    DEVICE_MEMBER uint32_t sign_of(uint32_t code) { return code < 3u ? 1u : 0u; }
+    DEVICE_MEMBER uint32_t rank_of(uint32_t code) { return code < 3u ? 2u - code : code - 3u; }
     DEVICE_MEMBER int32_t level(uint32_t code) {
-        uint32_t rank = code & 7u;
-        int32_t magnitude = rank == 0u ? 8 : rank == 1u ? 25 : 43;
-        return code >> 3 ? -magnitude : magnitude;
+        const uint32_t rank = rank_of(code);
+        const int32_t magnitude = rank == 0u ? 8 : rank == 1u ? 25 : 43;
+        return code < 3u ? -magnitude : magnitude;
     }
     DEVICE_MEMBER uint32_t key(const uint32_t *ranks) {
         uint32_t key = 0;
@@ -89,8 +90,8 @@ DEVICE uint32_t slot4_scale(const uint8_t *block, uint32_t sixteen) {
              at += step) {                                                                         \
             const int part = (int)(at % 8);                                                        \
             const int64_t row = at / 8 / a.blocks, block = at / 8 % a.blocks;                      \
-            const uint8_t *from = a.stored + row / a.n * a.stored_stride +                         \
-                                  (row % a.n * a.blocks + block) * bytes;                          \
+            const uint8_t *from =                                                                  \
+                a.stored + row / a.n * a.stored_stride + (row % a.n * a.blocks + block) * bytes;   \
             uint8_t *to = a.slots + (row * a.blocks + block) * SLOT4_BYTES;                        \
             for (int k = 4 * part; k < 4 * part + 4; k++) {                                        \
                 const uint64_t magnitudes = name##_row(from, k);                                   \
@@ -102,8 +103,8 @@ DEVICE uint32_t slot4_scale(const uint8_t *block, uint32_t sixteen) {
                 }                                                                                  \
                 *(uint32_t *)(to + 4 * k) = word;                                                  \
             }                                                                                      \
-            to[SLOT4_SCALES + part] = (uint8_t)(name##_scale(from, 4 * part) |                     \
-                                                name##_scale(from, 4 * part + 2) << 4);            \
+            to[SLOT4_SCALES + part] =                                                              \
+                (uint8_t)(name##_scale(from, 4 * part) | name##_scale(from, 4 * part + 2) << 4);   \
             if (part == 0) {                                                                       \
                 to[SLOT4_D] = from[0];                                                             \
                 to[SLOT4_D + 1] = from[1];                                                         \
@@ -130,8 +131,7 @@ DEVICE void unpack_group(uint8_t *to, uint32_t k, const uint32_t *index, uint32_
 DEVICE void unpack_group(uint8_t *to, uint32_t k, const uint32_t *index, uint32_t signs,
                          uint32_t scale, iq3_xxs_codes) {
     uint8_t *word = to + 66u + 4u * (k / 4u);
-    const uint32_t bits =
-        (signs & 127u) << 7u * (k & 3u) | ((k & 3u) == 0u ? scale << 28 : 0u);
+    const uint32_t bits = (signs & 127u) << 7u * (k & 3u) | ((k & 3u) == 0u ? scale << 28 : 0u);
     to[2u + 2u * k] = (uint8_t)index[0];
     to[3u + 2u * k] = (uint8_t)index[1];
     for (uint32_t i = 0; i < 4u; i++) {

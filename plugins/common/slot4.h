@@ -5,8 +5,8 @@
  * Rows lie one after another, a row is its blocks of 256 weights, a block is 144 bytes: 128 of
  * codes, f16 d, sixteen 4-bit scales (of 16 weights each, low nibble first), six zero bytes.
  * Weight 8 j + 2 f + h of a group of 32 is the nibble 4 f of half h of the group's word j.
- * A code of IQ3_S is (15 + level) / 2; of IQ2_S and IQ3_XXS it is the magnitude's rank, plus 8 where
- * the weight is negative. */
+ * A code of IQ3_S is (15 + level) / 2, of IQ2_S the rank of its six levels; of IQ3_XXS it is the
+ * magnitude's rank, plus 8 where the weight is negative. */
 #ifndef OPREG_PLUGINS_SLOT4_H
 #define OPREG_PLUGINS_SLOT4_H
 

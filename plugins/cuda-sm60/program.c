@@ -47,7 +47,8 @@ static const gpu_image jit_images[] = {
     {"staged_" #name, SM60_IMAGE_staged, STAGED_MOST_SHARED},
 #define SPLIT_PART(dim, heads, name, arithmetic, kv, blocks)                                       \
     {"split_" #dim "_" #heads "_" #name, SM60_IMAGE_split_attention, 0},
-static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
+static const gpu_symbol symbols[] = {
+    BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "slot4_formats.inc"
 #include "staged_list.inc"

@@ -7,10 +7,10 @@
 
 /* Every format has one baseline symbol; then the lists as they are included, each row a kernel, of
  * slot4 SLOT4_KERNELS. */
-#define OPREG_FORMAT(NAME, ...)                                    SM60_BASELINE_##NAME,
-#define SLOT4_FORMAT(NAME, ...)                                    SM60_##NAME##_BASE, SM60_##NAME##_PACK, SM60_##NAME##_UNPACK,
-#define STAGED_FORMAT(NAME, name, ...)                             SM60_STAGED_##name,
-#define SPLIT_PART(dim, heads, name, ...)                          SM60_SPLIT_##dim##_##heads##_##name,
+#define OPREG_FORMAT(NAME, ...)           SM60_BASELINE_##NAME,
+#define SLOT4_FORMAT(NAME, ...)           SM60_##NAME##_BASE, SM60_##NAME##_PACK, SM60_##NAME##_UNPACK,
+#define STAGED_FORMAT(NAME, name, ...)    SM60_STAGED_##name,
+#define SPLIT_PART(dim, heads, name, ...) SM60_SPLIT_##dim##_##heads##_##name,
 enum sm60_symbol {
     SM60_BEFORE_FORMATS = BASE_FIRST_FORMAT - 1,
 #include "formats/formats.inc"

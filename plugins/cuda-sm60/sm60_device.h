@@ -136,9 +136,9 @@ DEVICE uint32_t half_of(float f) {
 /* Rounded twice: no more than close. */
 DEVICE uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
     uint32_t low = half_of(fma_f32(float_of_half(a), float_of_half(b), float_of_half(c)));
-    return low | half_of(fma_f32(float_of_half(a >> 16), float_of_half(b >> 16),
-                                 float_of_half(c >> 16)))
-                     << 16;
+    return low |
+           half_of(fma_f32(float_of_half(a >> 16), float_of_half(b >> 16), float_of_half(c >> 16)))
+               << 16;
 }
 DEVICE uint32_t masked(uint32_t h, uint32_t mask) {
     return h & mask;

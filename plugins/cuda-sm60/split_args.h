@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * split_args.h - parameters of the split attention kernels.  Read by C and by the device compiler. */
+ * split_args.h - parameters of the split attention kernels.  Read by C and by the device compiler.
+ */
 #ifndef OPREG_SM60_SPLIT_ARGS_H
 #define OPREG_SM60_SPLIT_ARGS_H
 

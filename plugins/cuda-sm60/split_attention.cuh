@@ -17,12 +17,8 @@
 
 /* The reference's order and bits. */
 struct split_f32 {
-    template <int EACH> struct query {
-        float q[EACH];
-    };
-    template <int EACH> struct output {
-        float step[1];
-    };
+    template <int EACH> struct query { float q[EACH]; };
+    template <int EACH> struct output { float step[1]; };
     template <uint32_t KV> DEVICE_MEMBER float low(uint32_t w) {
         return KV == OPREG_BF16 ? float_of(w << 16) : float_of_half(w & 0xffffu);
     }
@@ -44,8 +40,12 @@ struct split_f32 {
         return sum;
     }
     /* A weight as the strand keeps it, and back. */
-    DEVICE_MEMBER uint32_t weight(float p) { return bits_of(p); }
-    DEVICE_MEMBER float weight_value(uint32_t w) { return float_of(w); }
+    DEVICE_MEMBER uint32_t weight(float p) {
+        return bits_of(p);
+    }
+    DEVICE_MEMBER float weight_value(uint32_t w) {
+        return float_of(w);
+    }
     template <int EACH> DEVICE_MEMBER void begin(output<EACH> &) {}
     template <int EACH, uint32_t KV>
     DEVICE_MEMBER void add(output<EACH> &, float *o, uint32_t w, const uint32_t *v) {
@@ -61,12 +61,8 @@ struct split_f32 {
 /* Two products an instruction: a lane's part of a score, and the sum over the eight keys of a step,
  * are f16; everything else is f32.  The query is scaled before it is rounded. */
 struct split_f16x2 {
-    template <int EACH> struct query {
-        uint32_t q[EACH / 2];
-    };
-    template <int EACH> struct output {
-        uint32_t step[EACH / 2];
-    };
+    template <int EACH> struct query { uint32_t q[EACH / 2]; };
+    template <int EACH> struct output { uint32_t step[EACH / 2]; };
     template <int EACH> DEVICE_MEMBER void set(query<EACH> &q, int e, float value, float scale) {
         const uint32_t half = half_of(value * scale);
         q.q[e / 2] = e % 2 == 0 ? half : q.q[e / 2] | half << 16;
@@ -81,8 +77,12 @@ struct split_f16x2 {
         }
         return float_of_half(sum & 0xffffu) + float_of_half(sum >> 16);
     }
-    DEVICE_MEMBER uint32_t weight(float p) { return half_of(p) * 0x10001u; }
-    DEVICE_MEMBER float weight_value(uint32_t w) { return float_of_half(w & 0xffffu); }
+    DEVICE_MEMBER uint32_t weight(float p) {
+        return half_of(p) * 0x10001u;
+    }
+    DEVICE_MEMBER float weight_value(uint32_t w) {
+        return float_of_half(w & 0xffffu);
+    }
     template <int EACH> DEVICE_MEMBER void begin(output<EACH> &out) {
 #pragma unroll
         for (int i = 0; i < EACH / 2; i++) {
@@ -109,7 +109,7 @@ struct split_f16x2 {
  * --------------------------------------------------------------------------------------------- */
 
 template <int DIM, int HEADS> struct split_shared {
-    int64_t k_at[256], v_at[256]; /* first element of each position's rows, -1 where masked */
+    int64_t k_at[256], v_at[256];   /* first element of each position's rows, -1 where masked */
     uint32_t weights[8][HEADS * 8]; /* by strand: head * 8 + key */
     float o[8][HEADS][DIM];         /* parts of the strands */
     float m[8][HEADS], l[8][HEADS]; /* m is NaN where the strand has no key */
@@ -170,8 +170,8 @@ template <int EACH> DEVICE void load_query(const void *q, int64_t at, uint32_t d
     }
 }
 
-/* Sums of 8 * HEADS values over the wave, neighbours first; a level halves the values that a lane is
- * answerable for.  The index of the lane's value comes back. */
+/* Sums of 8 * HEADS values over the wave, neighbours first; a level halves the values that a lane
+ * is answerable for.  The index of the lane's value comes back. */
 template <int HEADS> DEVICE uint32_t spread_sums(float *v) {
     uint32_t index = 0;
 #pragma unroll
@@ -210,9 +210,8 @@ template <int HEADS, int EACH> struct split_strand {
  * registers are free. */
 template <class A, int HEADS, int EACH, uint32_t KV>
 DEVICE void split_step(const attention_args &a, uint32_t mask, const int64_t *k_at,
-                       const int64_t *v_at,
-                       const typename A::template query<EACH> *q, uint32_t *weights,
-                       split_strand<HEADS, EACH> &p) {
+                       const int64_t *v_at, const typename A::template query<EACH> *q,
+                       uint32_t *weights, split_strand<HEADS, EACH> &p) {
     float values[HEADS * 8], m, factor, score;
     uint32_t v[8][EACH / 2];
     load_step<EACH>(a.k, k_at, mask, v);
@@ -354,8 +353,7 @@ DEVICE void find_rows(const attention_args &a, const visible_keys &keys, int32_t
 }
 
 /* Grid: (segments, KV heads * chunks of HEADS query heads, tokens). */
-template <int DIM, int HEADS, class A, uint32_t KV>
-DEVICE void split_part(const split_args &args) {
+template <int DIM, int HEADS, class A, uint32_t KV> DEVICE void split_part(const split_args &args) {
     constexpr int EACH = DIM / 32;
     __shared__ split_shared<DIM, HEADS> shared;
     const attention_args &a = args.base;
@@ -435,8 +433,8 @@ KERNEL KERNEL_THREADS(SPLIT_MERGE_THREADS) split_merge(const split_args args) {
     const int32_t dim = a.head_dim, kv_head = head / (a.q_heads / a.kv_heads);
     float *m = (float *)memory, *l = m + count, *fl = l + count, *fr = fl + count;
     const visible_keys keys = keys_of_token(a, token);
-    const int32_t used = keys.end > keys.begin ? (keys.end + CANONICAL_SEGMENT - 1) / CANONICAL_SEGMENT
-                                               : 0;
+    const int32_t used =
+        keys.end > keys.begin ? (keys.end + CANONICAL_SEGMENT - 1) / CANONICAL_SEGMENT : 0;
     const int64_t first = ((int64_t)token * a.q_heads + head) * count;
     float *o = args.o + first * dim, maximum = 0.0f, total = 0.0f, keep = 1.0f, sink = 0.0f;
     for (int32_t s = t; s < used; s += step) {

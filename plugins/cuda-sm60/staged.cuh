@@ -28,7 +28,8 @@
 #include "staged_args.h"
 
 /* The 16-byte pieces that a thread copies of a tile of at most STAGED_LOADS a thread, as byte
- * offsets.  Threads past the last piece copy it too: no branch, and no register that waits for one. */
+ * offsets.  Threads past the last piece copy it too: no branch, and no register that waits for one.
+ */
 struct staged_share {
     uint32_t at[STAGED_LOADS];
 };
@@ -190,8 +191,8 @@ DEVICE void load_fragments(const staged_args &s, const activation_row &x, uint32
 /* What a block works on, in shared memory: read again where it is needed, not kept in registers. */
 struct staged_plan {
     int32_t begin, end, expert; /* entries of the block's group; rows of x of a dense call */
-    uint32_t usable; /* 1: expert is one */
-    int32_t y_row;   /* of a single entry */
+    uint32_t usable;            /* 1: expert is one */
+    int32_t y_row;              /* of a single entry */
 };
 
 /* Every plan word is asked for before the first is tested. */

@@ -37,7 +37,8 @@ static const staged_format *find_format(const uint32_t *list, uint32_t id, uint3
     }
     for (size_t i = 0; *list != 0 && i < sizeof formats / sizeof formats[0]; i++) {
         const staged_format *f = &formats[i];
-        if (f->id == id && f->layout == layout && (f->pairs == 1 || f->pairs == 2u * (matrices - 1u))) {
+        if (f->id == id && f->layout == layout &&
+            (f->pairs == 1 || f->pairs == 2u * (matrices - 1u))) {
             return f;
         }
     }
@@ -47,34 +48,30 @@ static const staged_format *find_format(const uint32_t *list, uint32_t id, uint3
 /* ---- tiles
  * ----------------------------------------------------------------------------------------- */
 
+#define MOST_ROWS      (1 << 30)
+#define MOST_TILE_ROWS 64u
+
 /* Shared memory that lets four, three, two blocks or one lie on a multiprocessor of 64 KB, less
- * what the kernels have besides. */
-#define MOST_ROWS     (1 << 30)
+ * what the kernels have besides, and what so many are worth: fewer hide less of a load. */
 #define STATIC_SHARED 32u
-static const uint32_t budgets[] = {16384u - STATIC_SHARED, 21760u - STATIC_SHARED,
-                                   32768u - STATIC_SHARED, 49152u - STATIC_SHARED};
+static const struct {
+    uint32_t bytes, worth;
+} budgets[] = {{16384u - STATIC_SHARED, 100},
+               {21760u - STATIC_SHARED, 90},
+               {32768u - STATIC_SHARED, 75},
+               {49152u - STATIC_SHARED, 50}};
 
-/* Parts of the threads that have a row while a tile is multiplied, in 1/1000. */
-static uint32_t busy(uint32_t rows, uint32_t lanes) {
-    return rows * 1000u / ((rows + lanes - 1u) / lanes * lanes);
-}
-
-/* Most busy rows for a tile of at most `most`, a multiple of `step`; 0 when there is none. */
-static uint32_t best_rows(uint32_t most, uint32_t step, uint32_t matrices, uint32_t lanes) {
-    uint32_t best = 0;
-    for (uint32_t rows = step; rows <= most; rows += step) {
-        if (best == 0 || busy(rows * matrices, lanes) >= busy(best * matrices, lanes)) {
-            best = rows;
-        }
-    }
-    return best;
+/* Rows that a tile computes in a time of 1000, about: a pass over its rows takes 100 and what a
+ * tile costs besides 60 (README.md counts them). */
+static uint32_t pace(uint32_t rows, uint32_t lanes) {
+    return rows * 1000u / ((rows + lanes - 1u) / lanes * 100u + 60u);
 }
 
 /* Sizes of tiles for rows of k weights; 0 when no tile fits, else the bytes of shared memory. */
 static uint32_t size_tiles(const staged_format *f, int64_t k, uint32_t matrices,
                            staged_args *args) {
     const gpu_format *format = gpu_format_find(f->id);
-    uint32_t passes, fixed, row, step = 1;
+    uint32_t passes, fixed, row, step = 1, best = 0;
     uint64_t row_bytes;
     if (k < format->values || k > 1 << 20) {
         return 0;
@@ -94,20 +91,22 @@ static uint32_t size_tiles(const staged_format *f, int64_t k, uint32_t matrices,
     fixed = f->table_bytes + args->parts * f->words * 4u;
     row = matrices * (uint32_t)(row_bytes + args->result_stride * 4u);
     for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
-        uint32_t most = budgets[i] > fixed ? (budgets[i] - fixed) / row : 0;
-        int last = i + 1 == sizeof budgets / sizeof budgets[0];
-        args->rows = best_rows(most < 64u ? most : 64u, step, matrices, args->lanes);
-        if (args->rows != 0 && (last || args->rows * matrices >= args->lanes)) {
-            args->matrix_bytes = args->rows * (uint32_t)row_bytes;
-            return fixed + args->rows * row;
+        uint32_t most = budgets[i].bytes > fixed ? (budgets[i].bytes - fixed) / row : 0;
+        most = most < MOST_TILE_ROWS ? most : MOST_TILE_ROWS;
+        for (uint32_t rows = step; rows <= most; rows += step) {
+            uint32_t worth = pace(rows * matrices, args->lanes) * budgets[i].worth;
+            if (worth > best) {
+                best = worth;
+                args->rows = rows;
+            }
         }
     }
-    return 0;
+    args->matrix_bytes = best != 0 ? args->rows * (uint32_t)row_bytes : 0;
+    return best != 0 ? fixed + args->rows * row : 0;
 }
 
-static opreg_status supports(const uint32_t *list, uint32_t format, uint32_t reads,
-                             uint32_t layout, int64_t n, int64_t k, uint32_t matrices,
-                             char reason[128]) {
+static opreg_status supports(const uint32_t *list, uint32_t format, uint32_t reads, uint32_t layout,
+                             int64_t n, int64_t k, uint32_t matrices, char reason[128]) {
     const staged_format *f = find_format(list, format, reads, matrices);
     staged_args args;
     if (n > MOST_ROWS) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * staged_slot4.cuh - the staged kernels' formats over the layout slot4.
  *
- * IQ3_S's codes are linear in the level, 2 c - 15, and are multiplied as Q4_K's are, by masks alone.
- * For IQ2_S and IQ3_XXS a byte permute looks four magnitudes up, bit 3 of a selector being the sign:
- * where it is set, the permute gives the sign of the byte it would have picked, which is 0.  So one
- * permute has the positive magnitudes, the same with bit 3 flipped has the others, and 64 plus their
- * difference are bytes from 2 to 126, which are multiplied as bytes. */
+ * IQ3_S's codes are linear in the level, 2 c - 15, and are multiplied as Q4_K's are, by masks
+ * alone. For the others a byte permute looks up 64 plus the levels of four weights, bytes below
+ * 128, which are multiplied as bytes.  IQ2_S has six levels, one permute.  IQ3_XXS has sixteen, and
+ * bit 3 of a selector is the sign: where it is set, a permute gives the sign of the byte it would
+ * have picked, which is 0.  So one permute has the positive magnitudes, the same with bit 3 flipped
+ * the others. */
 #ifndef OPREG_SM60_STAGED_SLOT4_CUH
 #define OPREG_SM60_STAGED_SLOT4_CUH
 
@@ -74,7 +75,7 @@ struct staged_slot4_iq3_s_format : staged_slot4 {
 
 /* Words of a fragment: pairs for the four weights of each half of a word of codes, then 64 times
  * the sums of 16 of x. */
-template <uint32_t LOW, uint32_t HIGH> struct staged_slot4_levels : staged_slot4 {
+template <uint32_t LOW, uint32_t HIGH, bool SIGNS> struct staged_slot4_levels : staged_slot4 {
     DEVICE_MEMBER void load(const activation_row &x, uint32_t part, uint32_t *out) {
         uint32_t codes[8];
         codes_at(x, part, codes);
@@ -90,9 +91,11 @@ template <uint32_t LOW, uint32_t HIGH> struct staged_slot4_levels : staged_slot4
         out[17] = (uint32_t)(64 * x.sums[2u * part + 1u]);
     }
     DEVICE_MEMBER int32_t four(uint32_t selector, const uint32_t *f, uint32_t i, int32_t sum) {
-        uint32_t positive = permute(LOW, HIGH, selector);
-        uint32_t negative = permute(LOW, HIGH, selector ^ 0x8888u);
-        return bytes4(positive - negative + 0x40404040u, f, i, sum);
+        uint32_t bytes = permute(LOW, HIGH, selector);
+        if (SIGNS) {
+            bytes = bytes - permute(LOW, HIGH, selector ^ 0x8888u) + 0x40404040u;
+        }
+        return bytes4(bytes, f, i, sum);
     }
     DEVICE_MEMBER int32_t sixteen(const uint32_t *w, const uint32_t *f, uint32_t i) {
         int32_t sum = four(w[0], f, 4u * i, 0);
@@ -111,11 +114,11 @@ template <uint32_t LOW, uint32_t HIGH> struct staged_slot4_levels : staged_slot4
     }
 };
 
-struct staged_slot4_iq3_xxs_format : staged_slot4_levels<0x1c140c04u, 0x3e342c24u> {
+struct staged_slot4_iq3_xxs_format : staged_slot4_levels<0x1c140c04u, 0x3e342c24u, true> {
     DEVICE_MEMBER float last(float sum) { return sum * 0.25f; }
 };
 
-struct staged_slot4_iq2_s_format : staged_slot4_levels<0x002b1908u, 0u> {
+struct staged_slot4_iq2_s_format : staged_slot4_levels<0x48382715u, 0x6b59u, false> {
     DEVICE_MEMBER float last(float sum) { return sum * 0.125f; }
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The staged kernels and the baselines without weights, compiled for the CPU from their own sources,
- * pass the conformance kit there: bits as the reference's, on routes that lie, at every edge.  A
- * device is still needed to say the same of its compiler and its memory. */
+ * The staged kernels and the baselines without weights, compiled for the CPU from their own
+ * sources, pass the conformance kit there: bits as the reference's, on routes that lie, at every
+ * edge.  A device is still needed to say the same of its compiler and its memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
