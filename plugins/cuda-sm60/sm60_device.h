@@ -87,6 +87,20 @@ DEVICE uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
     return sum;
 }
 
+/* The sum of both halves, rounded to f16. */
+DEVICE float sum_of_halves(uint32_t w) {
+    float sum;
+    asm("{\n\t"
+        ".reg .f16 a, b;\n\t"
+        "mov.b32 {a, b}, %1;\n\t"
+        "add.rn.f16 a, a, b;\n\t"
+        "cvt.f32.f16 %0, a;\n\t"
+        "}"
+        : "=f"(sum)
+        : "r"(w));
+    return sum;
+}
+
 /* A mask that the compiler does not fuse with what follows: it then takes a shift with an add,
  * which runs at twice the rate of a shift. */
 DEVICE uint32_t masked(uint32_t h, uint32_t mask) {
@@ -139,6 +153,9 @@ DEVICE uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
     return low |
            half_of(fma_f32(float_of_half(a >> 16), float_of_half(b >> 16), float_of_half(c >> 16)))
                << 16;
+}
+DEVICE float sum_of_halves(uint32_t w) {
+    return float_of_half(half_of(float_of_half(w) + float_of_half(w >> 16)));
 }
 DEVICE uint32_t masked(uint32_t h, uint32_t mask) {
     return h & mask;

@@ -75,7 +75,7 @@ struct split_f16x2 {
         for (int i = 0; i < EACH / 2; i++) {
             sum = fma_halves(q.q[i], k[i], sum);
         }
-        return float_of_half(sum & 0xffffu) + float_of_half(sum >> 16);
+        return sum_of_halves(sum);
     }
     DEVICE_MEMBER uint32_t weight(float p) {
         return half_of(p) * 0x10001u;

@@ -3,6 +3,7 @@
 
     count_sass.py NVDISASM CUBIN [TABLE]     prints a row a kernel; with TABLE, 1 where a count of
                                              instructions on the integer pipe exceeds its row
+    count_sass.py NVDISASM CUBIN --blocks K  prints kernel K's basic blocks, to add up a path by hand
 
 NVDISASM is of CUDA 12 (Triton 3.0's wheel on PyPI has one; 13's does not know sm_60).  The inner loop
 is the shortest around 32 products.  Columns, per 32 weights: integer,
@@ -68,9 +69,27 @@ def count(body):
     return row
 
 
+def print_blocks(rows):
+    """One line a basic block: first row, label, slots, shared, how it ends."""
+    start, name = 0, "-"
+    for at, (label, opcode, rest) in enumerate(rows + [(".end", None, "")]):
+        ends = opcode in {"BRA", "EXIT", "SYNC", "BRK", "BAR"}
+        if label or ends:
+            body = [row for row in rows[start:at + ends] if row[1]]
+            if body:
+                target = re.search(r"`\((\.L\w+)\)", rest)
+                row = count(body)
+                print(f"{start}\t{name}\t{row['slots']}\t{row['shared']}\t{opcode if ends else ''} "
+                      f"{target.group(1) if target and ends else ''}")
+            start, name = at + 1, label or "-"
+
+
 def main(arguments):
     nvdisasm, cubin = arguments[0], arguments[1]
     text = subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True).stdout
+    if arguments[2:3] == ["--blocks"]:
+        print_blocks(functions(text)[arguments[3]])
+        return 0
     table, failed = {}, False
     if len(arguments) > 2:
         with open(arguments[2]) as file:
