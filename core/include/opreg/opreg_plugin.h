@@ -118,7 +118,8 @@ typedef struct opreg_plugin_format {
 } opreg_plugin_format;
 
 /* Memory, streams and graphs of the plugin's devices: what weights' side data, the kit, the bench,
- * shadow and guard need to work without a vendor SDK.  Not an allocator for engines.
+ * shadow and guard need to work without a vendor SDK, and an engine that has none.  alloc and free are the
+ * driver's, slow and waiting: memory that is taken once, not an allocator.
  * The CPU's memory is host memory; its streams are null and its graphs are absent. */
 typedef struct opreg_device_io {
     uint32_t struct_size, reserved;
