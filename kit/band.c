@@ -61,8 +61,9 @@ int banded_open(banded *b, uint32_t dtype, double limit, int64_t rows, int64_t c
 void banded_add(banded *b, int64_t row, int64_t column, double got, double want, double power) {
     band_add(&b->all, b->dtype, got, want);
     b->power += power;
-    add(&b->rows[row], b->dtype, got, want, power);
-    add(&b->columns[column], b->dtype, got, want, power);
+    /* weights with a common mean make errors alike, and results: their own energy counts too */
+    add(&b->rows[row], b->dtype, got, want, power + want * want);
+    add(&b->columns[column], b->dtype, got, want, power + want * want);
 }
 
 /* The mean of count squared gaussian errors is over (1 + 6 / sqrt(count))^2 times its expectation in

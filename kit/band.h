@@ -28,7 +28,7 @@ typedef struct banded {
     double limit;
     int64_t num_rows, num_columns;
     double power;              /* of all                                                            */
-    band all, *rows, *columns; /* of a row or column, energy is the power                           */
+    band all, *rows, *columns; /* of a row or column, energy is power and energy                     */
 } banded;
 
 /* 0 when out of memory. */
