@@ -6,7 +6,8 @@
  * 2v + 1.  Four bits of code are two weights.  Their levels come from tables in shared memory with
  * one word a bank, so any mix of lanes is free of conflicts: every other pair as one word of two
  * bf16, the rest as two words of f32, which spends fewer instructions and more shared reads. */
-#include "rows32.cuh"
+#include "rows32_load.cuh"
+#include "rows32_route.cuh"
 
 #define MIX_WAVES 16
 

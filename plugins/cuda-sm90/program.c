@@ -15,6 +15,9 @@ IMAGE_SYMBOLS(rows32_iq)
 IMAGE_SYMBOLS(split_attention)
 IMAGE_SYMBOLS(mix_glu)
 IMAGE_SYMBOLS(steps)
+IMAGE_SYMBOLS(rows32_records)
+IMAGE_SYMBOLS(rows32_team)
+IMAGE_SYMBOLS(rows32_tiled)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -27,16 +30,19 @@ static const gpu_image images[] = {
     {"split_attention", sm90_split_attention, 0},
     {"mix_glu", sm90_mix_glu, 0},
     {"steps", sm90_steps, 0},
+    {"rows32_records", sm90_rows32_records, 0},
+    {"rows32_team", sm90_rows32_team, 0},
+    {"rows32_tiled", sm90_rows32_tiled, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
     {"base_" #name, BASELINE_IMAGE_##kind, 0},
 #define ROWS32_SYMBOL(name, image, method)                                                         \
     {"rows32_" #name "_" method, SM90_IMAGE_##image, ROWS32_MOST_SHARED},
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words)                                   \
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
     ROWS32_SYMBOL(name, image, "one_w8") ROWS32_SYMBOL(name, image, "eight_w8")
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words)                                  \
-    ROWS32_UNIT32(NAME, name, image, values, min_sub, words)                                       \
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
+    ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                                   \
     ROWS32_SYMBOL(name, image, "one_w4") ROWS32_SYMBOL(name, image, "one_w16")
 #define SPLIT_PART(dim, heads, name, kv, blocks)                                                   \
     {"split_part_d" #dim "_h" #heads "_" #name, SM90_IMAGE_SPLIT, 0},
@@ -47,6 +53,16 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "rows32_list.inc"
 #include "split_list.inc"
     {"mix_glu", SM90_IMAGE_MIX, 64u * 1024u},
+    {"rows32_records", SM90_IMAGE_RECORDS, 0},
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+#define ROWS32_TENSOR_ROWS(name)
+#define ROWS32_TENSOR_WORDS(name)                                                                  \
+    {"rows32_" #name "_team", SM90_IMAGE_TEAM, ROWS32_TENSOR_SHARED},                              \
+        {"rows32_" #name "_tiled", SM90_IMAGE_TILED, ROWS32_TENSOR_SHARED},
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TENSOR_##by(name)
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TENSOR_##by(name)
+#include "rows32_list.inc"
     STEPS_SYMBOLS(SM90_IMAGE_STEPS)
 };
 #undef OPREG_FORMAT

@@ -31,13 +31,18 @@ enum sm90_symbol_mix {
 #undef SPLIT_PART
 #undef SPLIT_MERGE
 
+enum sm90_symbol_words { SM90_RECORDS = SM90_FIRST_MIX + 1, SM90_FIRST_WORDS };
+
 enum sm90_image {
     SM90_IMAGE_32 = BASELINE_IMAGES,
     SM90_IMAGE_K,
     SM90_IMAGE_IQ,
     SM90_IMAGE_SPLIT,
     SM90_IMAGE_MIX,
-    SM90_IMAGE_STEPS
+    SM90_IMAGE_STEPS,
+    SM90_IMAGE_RECORDS,
+    SM90_IMAGE_TEAM,
+    SM90_IMAGE_TILED
 };
 
 extern const gpu_program sm90_program;

@@ -7,8 +7,8 @@
 #define IN_IMAGE_IQ(make, name)
 #undef IN_IMAGE_32
 #define IN_IMAGE_32(make, name) make(name)
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, table_words)                             \
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, table_words, by)                             \
     IN_IMAGE_##image(ROWS32_MAKE32, name)
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, table_words)                            \
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, table_words, by)                            \
     IN_IMAGE_##image(ROWS32_MAKE256, name)
 #include "rows32_list.inc"

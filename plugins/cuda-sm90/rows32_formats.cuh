@@ -34,6 +34,7 @@ MEMBER uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
     return __byte_perm(a, b, selector);
 }
 
+MEMBER int32_t signed_byte(uint32_t word, int i) { return (int32_t)(word << (24 - 8 * i)) >> 24; }
 MEMBER uint32_t byte_of(const uint32_t *w, int p) { return w[p >> 2] >> 8 * (p & 3) & 255u; }
 MEMBER uint32_t half_of(const uint32_t *w, int p) { return w[p >> 2] >> 8 * (p & 2) & 0xffffu; }
 /* Exact, subnormals too. */

@@ -9,10 +9,10 @@
 
 /* ---- formats ------------------------------------------------------------------------------------ */
 
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words) ROWS32_START_##NAME, \
-    ROWS32_END_##NAME = ROWS32_START_##NAME + 1,
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words) ROWS32_START_##NAME, \
-    ROWS32_END_##NAME = ROWS32_START_##NAME + 3,
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
+    ROWS32_START_##NAME, ROWS32_END_##NAME = ROWS32_START_##NAME + 1,
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
+    ROWS32_START_##NAME, ROWS32_END_##NAME = ROWS32_START_##NAME + 3,
 enum rows32_order {
 #include "rows32_list.inc"
     ROWS32_ORDER_END
@@ -20,19 +20,45 @@ enum rows32_order {
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
 
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words)                                   \
-    {OPREG_##NAME, 32, SM90_FIRST_ROWS32 + ROWS32_START_##NAME, values, min_sub, words},
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words)                                  \
-    {OPREG_##NAME, 256, SM90_FIRST_ROWS32 + ROWS32_START_##NAME, values, min_sub, words},
+#define ROWS32_TEAM_ROWS(NAME)
+#define ROWS32_TEAM_WORDS(NAME) ROWS32_TEAM_##NAME, ROWS32_TILED_##NAME,
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TEAM_##by(NAME)
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TEAM_##by(NAME)
+enum rows32_words_order {
+#include "rows32_list.inc"
+    ROWS32_WORDS_END
+};
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+
+#define ROWS32_TEAM_SYMBOL_ROWS(NAME)  0
+#define ROWS32_TEAM_SYMBOL_WORDS(NAME) SM90_FIRST_WORDS + ROWS32_TEAM_##NAME
+#define ROWS32_FORMAT(NAME, unit, values, min_sub, words, by)                                      \
+    {OPREG_##NAME, unit,    SM90_FIRST_ROWS32 + ROWS32_START_##NAME, ROWS32_TEAM_SYMBOL_##by(NAME), \
+     values,       min_sub, words},
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
+    ROWS32_FORMAT(NAME, 32, values, min_sub, words, by)
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
+    ROWS32_FORMAT(NAME, 256, values, min_sub, words, by)
 static const rows32_format formats[] = {
 #include "rows32_list.inc"
 };
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
 
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words) OPREG_##NAME,
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words) OPREG_##NAME,
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  OPREG_##NAME,
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) OPREG_##NAME,
 const uint32_t rows32_formats[] = {
+#include "rows32_list.inc"
+    0};
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+
+#define ROWS32_ID_ROWS(NAME)
+#define ROWS32_ID_WORDS(NAME)                                         OPREG_##NAME,
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_ID_##by(NAME)
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_ID_##by(NAME)
+const uint32_t rows32_words_formats[] = {
 #include "rows32_list.inc"
     0};
 #undef ROWS32_UNIT32
@@ -128,7 +154,7 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const r
 
 /* ---- matmul_bt_quant ------------------------------------------------------------------------------ */
 
-static void dense_args(const opreg_matmul_bt_quant *p, const opreg_call *call, matmul_args *args) {
+void rows32_dense_args(const opreg_matmul_bt_quant *p, const opreg_call *call, matmul_args *args) {
     matmul_args filled = {.x = call->bufs[OPREG_MATMUL_X].ptr,
                           .scales = call->bufs[OPREG_MATMUL_X_SCALES].ptr,
                           .sums = call->bufs[OPREG_MATMUL_X_SUMS].ptr,
@@ -167,16 +193,52 @@ uint64_t rows32_one_workspace(const opreg_device *dev, const void *problem) {
 opreg_status rows32_one_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
     rows32_args args = {.groups = 0};
-    dense_args(p, call, &args.base);
+    rows32_dense_args(p, call, &args.base);
     return launch(call, state, rows32_format_find(p->b_dtype), &args, 0, 1);
+}
+
+/* Formats that go by words have rows32_team where x fits in shared memory. */
+static int has_team(const rows32_format *f, int64_t k) {
+    return f->team != 0 && rows32_team_fits(f, k);
+}
+
+static uint64_t eight_workspace(uint32_t format, uint32_t x_dtype, int64_t rows, int64_t k) {
+    const rows32_format *f = rows32_format_find(format);
+    if (has_team(f, k)) {
+        return rows32_records_bytes(f, rows, k);
+    }
+    return is_planes(x_dtype) ? 0
+                              : planes_at(0, rows, k, gpu_format_find(format)->act_block).end;
+}
+
+/* args: x as the caller gave it; groups: of the route, 0 for a dense call. */
+static opreg_status eight_run(const opreg_call *call, const gpu_plan *plan, uint32_t format,
+                              rows32_args *args, int64_t rows, uint32_t groups) {
+    const rows32_format *f = rows32_format_find(format);
+    matmul_args *base = &args->base;
+    uint32_t block = gpu_format_find(format)->act_block;
+    opreg_status status = OPREG_OK;
+    if (has_team(f, base->k)) {
+        return rows32_team_run(call, plan, f, base, rows, groups);
+    }
+    if (!is_planes(base->x_dtype)) {
+        status = launch_quantize(call, plan, base->x, base->x_dtype, rows, base->k, base->x_stride,
+                                 block, planes_at(0, rows, base->k, block), base);
+    }
+    return status != OPREG_OK
+               ? status
+               : launch(call, plan, f, args, 1, groups != 0 ? groups : (rows + 7) / 8);
 }
 
 opreg_status rows32_eight_supports(const opreg_device *dev, const void *problem,
                                    char reason[128]) {
     const opreg_matmul_bt_quant *p = problem;
+    const rows32_format *f = rows32_format_find(p->b_dtype);
+    /* rows32_tiled is faster, for formats that it takes */
+    int64_t most = f != NULL && f->team != 0 ? ROWS32_EIGHT_MOST : 8 * 65535;
     (void)dev;
-    if (p->m > 64) {
-        snprintf(reason, 128, "m %lld is above 64", (long long)p->m);
+    if (p->m > most) {
+        snprintf(reason, 128, "m %lld is above %lld", (long long)p->m, (long long)most);
         return OPREG_E_UNSUPPORTED;
     }
     return weight_supports(p->b_dtype, p->layout, 1, p->n, p->k, reason);
@@ -185,25 +247,14 @@ opreg_status rows32_eight_supports(const opreg_device *dev, const void *problem,
 uint64_t rows32_eight_workspace(const opreg_device *dev, const void *problem) {
     const opreg_matmul_bt_quant *p = problem;
     (void)dev;
-    return is_planes(p->x_dtype)
-               ? 0
-               : planes_at(0, p->m, p->k, gpu_format_find(p->b_dtype)->act_block).end;
+    return eight_workspace(p->b_dtype, p->x_dtype, p->m, p->k);
 }
 
 opreg_status rows32_eight_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
-    const gpu_format *format = gpu_format_find(p->b_dtype);
     rows32_args args = {.groups = 0};
-    opreg_status status = OPREG_OK;
-    dense_args(p, call, &args.base);
-    if (!is_planes(p->x_dtype)) {
-        status = launch_quantize(call, state, args.base.x, p->x_dtype, p->m, p->k, p->x_stride,
-                                 format->act_block, planes_at(0, p->m, p->k, format->act_block),
-                                 &args.base);
-    }
-    return status != OPREG_OK ? status
-                              : launch(call, state, rows32_format_find(p->b_dtype), &args, 1,
-                                       (p->m + 7) / 8);
+    rows32_dense_args(p, call, &args.base);
+    return eight_run(call, state, p->b_dtype, &args, p->m, 0);
 }
 
 /* ---- grouped ------------------------------------------------------------------------------------------ */
@@ -212,9 +263,10 @@ static int64_t x_rows_of(const opreg_moe_matmul *p) {
     return p->x_rows == OPREG_X_BY_TOKEN ? p->tokens : p->tokens * p->top_k;
 }
 
-/* Entries that rarely share an expert go one by one; three or more of a group go together. */
+/* Entries that rarely share an expert go one by one; two and a half or more of a group on average go
+ * eight at a time. */
 static int wants_eight(const opreg_moe_matmul *p) {
-    return p->tokens * p->top_k >= 3 * (int64_t)p->experts;
+    return 2 * p->tokens * p->top_k >= 5 * (int64_t)p->experts;
 }
 
 static opreg_status grouped_supports(const void *problem, char reason[128]) {
@@ -228,9 +280,7 @@ static opreg_status grouped_supports(const void *problem, char reason[128]) {
 
 static uint64_t grouped_workspace(const void *problem) {
     const opreg_moe_matmul *p = problem;
-    return is_planes(p->x_dtype) || !wants_eight(p)
-               ? 0
-               : planes_at(0, x_rows_of(p), p->k, gpu_format_find(p->b_dtype)->act_block).end;
+    return wants_eight(p) ? eight_workspace(p->b_dtype, p->x_dtype, x_rows_of(p), p->k) : 0;
 }
 
 void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_args *args) {
@@ -262,19 +312,13 @@ void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_a
 
 static opreg_status grouped_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_moe_matmul *p = problem;
-    const gpu_format *format = gpu_format_find(p->b_dtype);
-    opreg_status status = OPREG_OK;
     rows32_args args = {.groups = 0};
     rows32_moe_args(p, call, &args.base);
-    if (wants_eight(p) && !is_planes(p->x_dtype)) {
-        int64_t rows = x_rows_of(p);
-        status = launch_quantize(call, state, args.base.x, p->x_dtype, rows, p->k, p->x_stride,
-                                 format->act_block, planes_at(0, rows, p->k, format->act_block),
-                                 &args.base);
+    if (wants_eight(p)) {
+        return eight_run(call, state, p->b_dtype, &args, x_rows_of(p), args.base.route.cap_groups);
     }
-    return status != OPREG_OK ? status
-                              : launch(call, state, rows32_format_find(p->b_dtype), &args,
-                                       wants_eight(p), args.base.route.cap_groups);
+    return launch(call, state, rows32_format_find(p->b_dtype), &args, 0,
+                  args.base.route.cap_groups);
 }
 
 #define ROWS32_STAGE(name)                                                                         \

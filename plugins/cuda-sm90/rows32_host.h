@@ -14,18 +14,33 @@ enum rows32_method {
     ROWS32_ONE_W16
 };
 
+#define ROWS32_EIGHT_MOST 48  /* rows of x that formats by words take eight at a time             */
 #define ROWS32_MOST_SHARED (200u * 1024u)
+#define ROWS32_TENSOR_SHARED (226u * 1024u) /* of rows32_team and rows32_tiled                      */
 
 typedef struct rows32_format {
     uint32_t id, unit, symbol; /* symbol: of ROWS32_ONE_W8                                         */
+    uint32_t team;             /* symbol of rows32_team; rows32_tiled follows; 0: goes by rows     */
     int32_t values, min_sub, table_words;
 } rows32_format;
 
 /* Null where no kernel takes the format. */
 const rows32_format *rows32_format_find(uint32_t id);
 extern const uint32_t rows32_formats[]; /* 0 ends                                                   */
+extern const uint32_t rows32_words_formats[]; /* those with a team                                  */
 
-/* The arguments of a grouped call; the registry has checked them. */
+/* ---- rows32_team and rows32_tiled ---------------------------------------------------------------- */
+
+/* Bytes of the records of so many rows of x. */
+uint64_t rows32_records_bytes(const rows32_format *f, int64_t rows, int64_t k);
+/* Whether eight rows of x fit beside the weights on their way. */
+int rows32_team_fits(const rows32_format *f, int64_t k);
+/* Quantize x of args into the workspace, then run; groups: of the route, 0 for a dense call. */
+opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
+                             const matmul_args *args, int64_t rows, uint32_t groups);
+
+/* The arguments of a dense and of a grouped call; the registry has checked them. */
+void rows32_dense_args(const opreg_matmul_bt_quant *p, const opreg_call *call, matmul_args *args);
 void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_args *args);
 
 #endif /* OPREG_SM90_ROWS32_HOST_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * rows32_kernels.cuh - the kernels of one image: each format of the list with one and with eight
  * columns, and several numbers of waves where its units are 256. */
-#include "rows32.cuh"
+#include "rows32_crossed.cuh"
+#include "rows32_one.cuh"
 
 #define ROWS32_KERNEL(name, method, waves)                                                         \
     KERNEL KERNEL_THREADS(32 * waves)                                                              \

@@ -462,7 +462,16 @@ int main(int argc, char **argv) {
     }
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=q8_k y=f32");
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=f32 y=f32 glu=silu");
-    TRY(OPREG_OP_MATMUL_BT_QUANT, "m=512 n=4096 k=4096 b=q4_k x=f32 y=f32");
+    static const char *const many[] = {"q4_k", "q5_k", "q6_k", "q3_k",   "q2_k",
+                                       "q4_0", "q8_0", "q4_1", "iq4_nl", "mxfp4"};
+    for (size_t f = 0; f < sizeof many / sizeof many[0]; f++) {
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=512 n=4096 k=4096 b=%s x=f32 y=f32", many[f]);
+    }
+    TRY(OPREG_OP_MATMUL_BT_QUANT, "m=512 n=4096 k=14336 b=q4_k x=f32 y=f32");
+    for (int m = 16; m <= 256; m *= 2) {
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=4096 k=4096 b=q4_k x=f32 y=f32", m);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=14336 k=4096 b=q4_0 x=f32 y=f32", m);
+    }
     TRY(OPREG_OP_MOE_GLU,
         "tokens=1 top_k=4 experts=256 n=2048 k=7168 b=rocmfp2_mix x=f32 y=f32 glu=silu");
     TRY(OPREG_OP_MOE_GLU,
@@ -472,6 +481,14 @@ int main(int argc, char **argv) {
             "tokens=%d top_k=10 experts=512 n=2560 k=640 b=iq4_nl x=f32 y=f32 rows=dst", t);
         TRY(OPREG_OP_MOE_DOWN,
             "tokens=%d top_k=10 experts=512 n=2560 k=640 b=q2_0 x=f32 y=f32 rows=dst", t);
+    }
+    for (int t = 64; t <= 256; t *= 2) { /* 1.25, 2.5 and 5 entries a group */
+        TRY(OPREG_OP_MOE_GLU,
+            "tokens=%d top_k=8 experts=256 n=512 k=2048 b=q4_k x=f32 y=f32 glu=silu", t / 2);
+        TRY(OPREG_OP_MOE_DOWN,
+            "tokens=%d top_k=10 experts=512 n=2560 k=640 b=iq4_nl x=f32 y=f32 rows=dst", t);
+        TRY(OPREG_OP_MOE_DOWN,
+            "tokens=%d top_k=8 experts=256 n=2048 k=512 b=q6_k x=f32 y=f32 rows=dst", t / 2);
     }
     static const struct {
         int seqs, hq, hk, d, len;

@@ -116,6 +116,16 @@ int main(int argc, char **argv) {
         TRY(OPREG_OP_MATMUL_BT_QUANT,
             "m=1 n=64 k=%lld b=%s x=bf16 y=f32 glu=swiglu_oai alpha=1.702 limit=7",
             (long long)more, info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=130 n=200 k=%lld b=%s x=f32 y=f32", (long long)more,
+            info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=33 n=160 k=%lld b=%s x=bf16 y=f16 flags=bias",
+            (long long)block * 16, info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=65 n=130 k=8192 b=%s x=f32 y=f32 glu=silu", info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=3 n=40 k=20480 b=%s x=f32 y=f32", info->name);
+        if (info->act_dtype != OPREG_F32) {
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=12 n=65 k=%lld b=%s x=%s y=f32", (long long)more,
+                info->name, opreg_dtype_name(info->act_dtype));
+        }
         TRY(OPREG_OP_MOE_MATMUL, "tokens=3 top_k=2 experts=5 n=40 k=%lld b=%s x=f32 y=f32",
             (long long)block * 8, info->name);
         TRY(OPREG_OP_MOE_GLU,

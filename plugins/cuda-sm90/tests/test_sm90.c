@@ -122,6 +122,32 @@ static void kernels_over_rows32_agree_with_the_layout(void **state) {
     }
 }
 
+static void assert_symbol(uint32_t symbol, const char *format, const char *kernel) {
+    char name[64];
+    snprintf(name, sizeof name, "rows32_%s_%s", format, kernel);
+    assert_true(symbol < sm90_program.num_symbols);
+    assert_string_equal(sm90_program.symbols[symbol].name, name);
+}
+
+static void a_format_launches_the_kernels_named_after_it(void **state) {
+    (void)state;
+    for (const uint32_t *format = rows32_formats; *format != 0; format++) {
+        const rows32_format *f = rows32_format_find(*format);
+        const char *name = gpu_format_find(*format)->name;
+        assert_symbol(f->symbol + ROWS32_ONE_W8, name, "one_w8");
+        assert_symbol(f->symbol + ROWS32_EIGHT_W8, name, "eight_w8");
+        if (f->unit == 256u) {
+            assert_symbol(f->symbol + ROWS32_ONE_W4, name, "one_w4");
+            assert_symbol(f->symbol + ROWS32_ONE_W16, name, "one_w16");
+        }
+        if (f->team != 0) {
+            assert_symbol(f->team, name, "team");
+            assert_symbol(f->team + 1u, name, "tiled");
+        }
+    }
+    assert_string_equal(sm90_program.symbols[SM90_RECORDS].name, "rows32_records");
+}
+
 static void a_refusal_names_the_number(void **state) {
     opreg_plugin plugin = entered();
     opreg_device device = {.struct_size = sizeof device};
@@ -152,6 +178,41 @@ static void a_refusal_names_the_number(void **state) {
     assert_string_equal(reason, "head_dim 80 is not one of 64 128 256");
 }
 
+static void many_rows_of_x_go_in_tiles_where_the_format_has_them(void **state) {
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device};
+    opreg_matmul_bt_quant matmul = {.b_dtype = OPREG_Q4_K,
+                                    .m = 65,
+                                    .n = 8192,
+                                    .k = 28672,
+                                    .layout = OPREG_LAYOUT_ANY};
+    const opreg_kernel *eight = kernel_named(&plugin, "rows32_eight");
+    const opreg_kernel *tiled = kernel_named(&plugin, "rows32_tiled");
+    char reason[128] = "";
+    (void)state;
+    assert_int_equal(eight->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "m 65 is above 48");
+    assert_int_equal(tiled->supports(&device, &matmul, reason), OPREG_OK);
+    matmul.m = 8;
+    assert_int_equal(eight->supports(&device, &matmul, reason), OPREG_OK);
+    matmul.m = 5000;
+    matmul.b_dtype = OPREG_IQ2_S;
+    assert_int_equal(eight->supports(&device, &matmul, reason), OPREG_OK);
+    assert_int_equal(tiled->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+}
+
+static void a_row_of_x_too_long_for_a_team_needs_planes_not_records(void **state) {
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device};
+    opreg_matmul_bt_quant matmul = {.b_dtype = OPREG_Q4_K, .m = 8, .n = 64, .x_dtype = OPREG_F32};
+    const opreg_kernel *eight = kernel_named(&plugin, "rows32_eight");
+    (void)state;
+    matmul.k = 4096;
+    assert_int_equal(eight->workspace(&device, &matmul), 8 * 4096 / 256 * 304);
+    matmul.k = 28672;
+    assert_int_equal(eight->workspace(&device, &matmul), planes_at(0, 8, 28672, 256).end);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_machine_without_the_driver_has_no_device_and_the_log_says_why),
@@ -159,7 +220,10 @@ int main(void) {
         cmocka_unit_test(a_plan_on_a_device_that_is_not_open_is_refused),
         cmocka_unit_test(a_prepared_group_holds_every_stored_byte_once),
         cmocka_unit_test(kernels_over_rows32_agree_with_the_layout),
+        cmocka_unit_test(a_format_launches_the_kernels_named_after_it),
         cmocka_unit_test(a_refusal_names_the_number),
+        cmocka_unit_test(many_rows_of_x_go_in_tiles_where_the_format_has_them),
+        cmocka_unit_test(a_row_of_x_too_long_for_a_team_needs_planes_not_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
