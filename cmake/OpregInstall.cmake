@@ -31,6 +31,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/opregConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/opregConfig.cmake ${PROJECT_BINARY_DIR}/opregConfigVersion.cmake
         ${PROJECT_SOURCE_DIR}/cmake/OpregPlugin.cmake
         ${PROJECT_SOURCE_DIR}/cmake/OpregManifest.cmake
+        ${PROJECT_SOURCE_DIR}/cmake/OpregOneObject.cmake
         ${PROJECT_SOURCE_DIR}/cmake/opreg_manifest.c
         ${PROJECT_SOURCE_DIR}/cmake/opreg_plugin.map
         DESTINATION ${package_dir})

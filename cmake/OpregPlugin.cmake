@@ -13,11 +13,12 @@
 #
 # Targets: opreg-NAME, the library libopreg-NAME.so with NAME.manifest beside it, installed together
 # into <libdir>/opreg; and opreg-NAME-static (not built unless something needs it), whose entry is
-# called opreg_NAME_entry, with _ for -, for opreg_add().  C sources see OPREG_PLUGIN_NAME,
-# OPREG_PLUGIN_ARCHS and OPREG_PLUGIN_BUILT_WITH, so that table and manifest agree.
+# called opreg_NAME_entry, with _ for -, for opreg_add(), made of opreg-NAME-objects.  C sources see
+# OPREG_PLUGIN_NAME, OPREG_PLUGIN_ARCHS and OPREG_PLUGIN_BUILT_WITH, so that table and manifest agree.
 # Works inside the opreg sources and, after find_package(opreg), in a project of its own.
 
 set(OPREG_PLUGIN_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
+include(${CMAKE_CURRENT_LIST_DIR}/OpregOneObject.cmake)
 
 function(opreg_add_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "NO_INSTALL" "NAME;DEVICE;ARCHS;BUILT_WITH;KERNELS"
@@ -56,11 +57,15 @@ function(opreg_add_plugin)
   target_link_options(${target} PRIVATE -Wl,--no-undefined -Wl,-z,relro -Wl,-z,now
       -Wl,-z,noexecstack -Wl,--version-script=${OPREG_PLUGIN_CMAKE_DIR}/opreg_plugin.map)
 
-  add_library(${target}-static STATIC EXCLUDE_FROM_ALL ${arg_SOURCES})
-  target_compile_definitions(${target}-static
+  # One object that shows its entry alone, so that an engine can link several plugins that share
+  # sources; the objects themselves are for the plugin's own tests.
+  add_library(${target}-objects OBJECT EXCLUDE_FROM_ALL ${arg_SOURCES})
+  target_compile_definitions(${target}-objects
       PRIVATE opreg_plugin_entry=opreg_${symbol}_entry)
+  opreg_one_object(${target}-static ${target}-objects)
+  set_target_properties(${target}-static PROPERTIES EXCLUDE_FROM_ALL TRUE)
 
-  foreach(library ${target} ${target}-static)
+  foreach(library ${target} ${target}-objects)
     target_link_libraries(${library} PRIVATE opreg::plugin)
     set_target_properties(${library} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON
         C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)

@@ -67,7 +67,7 @@ function(opreg_hip_plugin)
                    DEVICE hip
                    ARCHS "${arch}"
                    BUILT_WITH "${version}")
-  foreach(target opreg-hip-${arch} opreg-hip-${arch}-static)
+  foreach(target opreg-hip-${arch} opreg-hip-${arch}-objects)
     target_include_directories(${target} PRIVATE ${OPREG_HIP_COMMON} ${PROJECT_SOURCE_DIR}/core)
     target_compile_definitions(${target} PRIVATE _POSIX_C_SOURCE=200809L)
     target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
