@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * plugin.c - the plugin cuda-sm60: what kernels.inc does not say of its variants. */
+#include "gpu_steps.h"
 #include "kernels.h"
 #include "program.h"
 #include "slot4.h"
@@ -14,4 +15,7 @@ static const char split_f16x2_summary[] = "the same with two f16 products an ins
 #define OPREG_LAYOUT_SLOT4 PREPARED_SLOT4
 #define PLUGIN_PROGRAM     sm60_program
 #define PLUGIN_LAYOUTS     {&prepared_rows32, &prepared_slot4}
+#ifndef OPREG_EMULATED_DEVICE /* which has the variants alone */
+#define PLUGIN_STEPS &gpu_steps
+#endif
 #include "gpu_plugin.inc"

@@ -2,8 +2,10 @@
  * program.c - the embedded code objects and the kernels in them. */
 #include "program.h"
 
+#include "gpu_steps.h"
 #include "split_args.h"
 #include "staged_args.h"
+#include "steps_args.h"
 
 /* images.S puts each code object between two symbols; images.inc lists them. */
 #define SM60_IMAGE(name) extern const unsigned char sm60_##name[];
@@ -54,11 +56,15 @@ static const gpu_symbol symbols[] = {
 #include "staged_list.inc"
     {"split_merge", SM60_IMAGE_split_attention, 4u * 4u * SPLIT_MOST_SEGMENTS},
 #include "split_list.inc"
+    STEPS_SYMBOLS(SM60_IMAGE_steps)
 };
 #undef OPREG_FORMAT
 #undef SLOT4_FORMAT
 #undef STAGED_FORMAT
 #undef SPLIT_PART
+
+/* the steps are the last symbols */
+const uint32_t gpu_first_step = sizeof symbols / sizeof symbols[0] - STEP_KERNELS;
 
 const gpu_program sm60_program = {
     .arch = "sm_60",
