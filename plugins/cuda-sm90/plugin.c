@@ -13,6 +13,7 @@ static const char rows32_moe_matmul_summary[] = "a tile of 32 weight rows a bloc
 static const char rows32_moe_glu_summary[] = "gate, up and glu, a tile of 32 rows a block, by group";
 static const char rows32_moe_down_summary[] = "requantizes h, a tile of 32 rows a block, by group";
 static const char split_attention_summary[] = "a block a segment of 256 positions, then their tree";
+static const char tensor_attention_summary[] = "segments of 256 positions on tensor cores";
 static const char mix_glu_summary[] = "gate and up by level pairs from shared memory";
 
 #define PLUGIN_PROGRAM sm90_program

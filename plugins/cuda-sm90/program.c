@@ -2,6 +2,7 @@
  * program.c - the embedded cubins and the kernels in them. */
 #include "gpu_steps.h"
 #include "rows32_host.h"
+#include "split_args.h"
 #include "steps_args.h"
 
 /* images.S puts each cubin between two symbols. */
@@ -13,6 +14,7 @@ IMAGE_SYMBOLS(rows32_32)
 IMAGE_SYMBOLS(rows32_k)
 IMAGE_SYMBOLS(rows32_iq)
 IMAGE_SYMBOLS(split_attention)
+IMAGE_SYMBOLS(tensor_attention)
 IMAGE_SYMBOLS(mix_glu)
 IMAGE_SYMBOLS(steps)
 IMAGE_SYMBOLS(rows32_records)
@@ -28,6 +30,7 @@ static const gpu_image images[] = {
     {"rows32_k", sm90_rows32_k, 0},
     {"rows32_iq", sm90_rows32_iq, 0},
     {"split_attention", sm90_split_attention, 0},
+    {"tensor_attention", sm90_tensor_attention, 0},
     {"mix_glu", sm90_mix_glu, 0},
     {"steps", sm90_steps, 0},
     {"rows32_records", sm90_rows32_records, 0},
@@ -44,10 +47,13 @@ static const gpu_image images[] = {
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
     ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                                   \
     ROWS32_SYMBOL(name, image, "one_w4") ROWS32_SYMBOL(name, image, "one_w16")
-#define SPLIT_PART(dim, heads, name, kv, blocks)                                                   \
-    {"split_part_d" #dim "_h" #heads "_" #name, SM90_IMAGE_SPLIT, 0},
-/* the most segments that split_host.c admits, at head_dim 256 */
-#define SPLIT_MERGE(dim) {"split_merge_d" #dim, SM90_IMAGE_SPLIT, (4u + dim / 8u) * 1024u * 4u},
+#define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
+    {"split_part_d" #dim "_h" #heads "_" #name, SM90_IMAGE_SPLIT,                                  \
+     SPLIT_PART_BYTES(dim, heads, element)},
+/* the most parts that split_host.c admits, at head_dim 256 */
+#define SPLIT_MERGE(dim) {"split_merge_d" #dim, SM90_IMAGE_SPLIT, (4096u + 131u * dim) * 4u},
+#define SPLIT_TENSOR(dim, name, kv, blocks)                                                        \
+    {"tensor_part_d" #dim "_" #name, SM90_IMAGE_TENSOR, SPLIT_TENSOR_BYTES(dim)},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"

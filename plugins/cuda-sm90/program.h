@@ -24,12 +24,14 @@ enum sm90_symbol_split {
 
 #define SPLIT_PART(...) +1
 #define SPLIT_MERGE(...) +1
+#define SPLIT_TENSOR(...) +1
 enum sm90_symbol_mix {
     SM90_FIRST_MIX = SM90_FIRST_SPLIT
 #include "split_list.inc"
 };
 #undef SPLIT_PART
 #undef SPLIT_MERGE
+#undef SPLIT_TENSOR
 
 enum sm90_symbol_words { SM90_RECORDS = SM90_FIRST_MIX + 1, SM90_FIRST_WORDS };
 
@@ -38,6 +40,7 @@ enum sm90_image {
     SM90_IMAGE_K,
     SM90_IMAGE_IQ,
     SM90_IMAGE_SPLIT,
+    SM90_IMAGE_TENSOR,
     SM90_IMAGE_MIX,
     SM90_IMAGE_STEPS,
     SM90_IMAGE_RECORDS,

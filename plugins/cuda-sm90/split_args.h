@@ -1,17 +1,36 @@
 /* SPDX-License-Identifier: MIT
- * split_args.h - parameters of the split attention kernels. */
+ * split_args.h - parameters of the kernels of split_attention and tensor_attention. */
 #ifndef OPREG_SM90_SPLIT_ARGS_H
 #define OPREG_SM90_SPLIT_ARGS_H
 
 #include "baseline_args.h"
 
 #define SPLIT_MERGE_THREADS 256
+/* A block takes a run of up to 2^levels segments. */
+#define SPLIT_LEVELS(dim) ((dim) == 256 ? 2 : 4)
 
 typedef struct split_args {
     attention_args base;
-    float *o, *m, *l; /* parts [tokens, q_heads, segments]; m is NaN where a part has no key       */
-    int32_t segments; /* of max_seq_len                                                            */
-    int32_t reserved;
+    float *o, *m, *l;  /* parts [tokens, q_heads, parts]; m is NaN where a part has no key       */
+    int32_t parts;     /* of max_seq_len, a part being a run of segments                         */
+    int32_t run_shift; /* a run is 2^run_shift segments                                          */
+    int32_t block_shift; /* of block_size, or -1 where that is no power of two */
+    /* strides in 8 bytes */
+    uint32_t k_block8, k_slot8, k_head8, v_block8, v_slot8, v_head8;
+    int32_t aligned; /* both caches begin at multiples of 16 bytes                              */
 } split_args;
+
+/* Shared bytes of a block of WAVES waves beside its slots for rows. */
+#define SPLIT_EXCHANGE_BYTES(dim, heads, waves)                                                    \
+    (((waves) + SPLIT_LEVELS(dim)) * (heads) * (dim)*4 + SPLIT_LEVELS(dim) * (waves)*32 * 8 +      \
+     (waves) * ((heads)*8 + 4) + 16)
+#define SPLIT_PART_BYTES(dim, heads, element)                                                      \
+    ((dim) / 32 * 4096 * (element) + 8 * ((heads)*8 + 4) * 4 + 8 * 16 * 4 + 128 + 2 * (dim) +      \
+     SPLIT_EXCHANGE_BYTES(dim, heads, (dim) / 32))
+#define TENSOR_HEADS 4
+#define TENSOR_WAVES 4
+#define SPLIT_TENSOR_BYTES(dim)                                                                    \
+    (TENSOR_WAVES * 64 * (2 * (dim) + 16 + 8) + 128 +                                              \
+     SPLIT_EXCHANGE_BYTES(dim, TENSOR_HEADS, TENSOR_WAVES))
 
 #endif /* OPREG_SM90_SPLIT_ARGS_H */

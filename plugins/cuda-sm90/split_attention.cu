@@ -2,7 +2,8 @@
  * Split attention for the head dims, cache types and head groups of split_list.inc. */
 #include "split_attention.cuh"
 
-#define SPLIT_PART(dim, heads, name, kv, blocks)                                                   \
+#define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
+    static_assert(sizeof(split_shared<dim, heads, kv>) <= SPLIT_PART_BYTES(dim, heads, element));  \
     extern "C" __global__ void __launch_bounds__(dim, blocks)                                      \
         split_part_d##dim##_h##heads##_##name(const __grid_constant__ split_args args) {           \
         split_part<dim, heads, kv>(args);                                                          \
@@ -12,4 +13,5 @@
         split_merge_d##dim(const __grid_constant__ split_args args) {                              \
         split_merge<dim>(args);                                                                    \
     }
+#define SPLIT_TENSOR(...)
 #include "split_list.inc"

@@ -1,50 +1,47 @@
 /* SPDX-License-Identifier: MIT
  * split_attention.cuh - paged_attn_decode over segments of 256 positions, canonical order.
  *
- * split_part: a block is one segment of one KV head and up to four of its query heads.  A strand is
- * DIM / 8 lanes with eight elements each, so a block has DIM threads and reads every key and value
- * once, 16 bytes a lane.  It stores one part a head.  split_merge: a block is one head of one token
- * and merges its segments' parts as the tree. */
+ * A block is a run of segments of one KV head and up to four of its query heads; a strand is DIM /
+ * 8 lanes with eight elements each.  A lane has its eight columns of its strand's rows for itself:
+ * it copies them to four slots of shared memory (K, K, V, V: halves of a step), each refilled for
+ * the next step as soon as it is in registers.  A dot's tree is a transposition without selections:
+ * a level halves the heads, then the keys, that a lane is answerable for, and the lane holds them
+ * from the start in the order that puts what it keeps first.
+ *
+ * A masked key has a row of zeros and the weight -0: products of -0, which change no sum. */
 #ifndef OPREG_SM90_SPLIT_ATTENTION_CUH
 #define OPREG_SM90_SPLIT_ATTENTION_CUH
 
-#include "attention.cuh"
-#include "split_args.h"
+#include "split_finish.cuh"
 
-DEVICE uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
-
-/* Eight elements of a cache row in registers as they are stored. */
+/* Eight elements of a cache row, as they are stored. */
 template <uint32_t KV> struct cache8 {
-    static const int words = KV == OPREG_F8_E4M3 ? 2 : 4;
+    static const int element = KV == OPREG_F32 ? 4 : KV == OPREG_F8_E4M3 ? 1 : 2;
+    static const int words = 2 * element;
     uint32_t w[words];
-    __device__ __forceinline__ void load(const void *cache, int64_t at, bool aligned) {
-        if (!aligned) { /* the cache's base is not a multiple of 16 bytes */
-#pragma unroll
-            for (int i = 0; i < words; i++) {
-                w[i] = 0u;
-#pragma unroll
-                for (int b = 0; b < (KV == OPREG_F8_E4M3 ? 4 : 2); b++) {
-                    w[i] |= KV == OPREG_F8_E4M3
-                                ? (uint32_t)((const uint8_t *)cache)[at + 4 * i + b] << 8 * b
-                                : (uint32_t)((const uint16_t *)cache)[at + 2 * i + b] << 16 * b;
-                }
-            }
-        } else if (KV == OPREG_F8_E4M3) {
-            uint2 v = __ldg((const uint2 *)((const uint8_t *)cache + at));
+    __device__ __forceinline__ void load(const uint8_t *at) {
+        if (words == 2) {
+            uint2 v = *(const uint2 *)at;
             w[0] = v.x;
             w[1] = v.y;
         } else {
-            uint4 v = __ldg((const uint4 *)((const uint16_t *)cache + at));
-            w[0] = v.x;
-            w[1] = v.y;
-            w[words - 2] = v.z;
-            w[words - 1] = v.w;
+#pragma unroll
+            for (int i = 0; i + 3 < words; i += 4) {
+                uint4 v = *(const uint4 *)(at + 4 * i);
+                w[i] = v.x;
+                w[i + 1] = v.y;
+                w[i + 2] = v.z;
+                w[i + 3] = v.w;
+            }
         }
     }
     __device__ __forceinline__ void values(float *out) const {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            if (KV == OPREG_BF16) {
+            if (KV == OPREG_F32) {
+                out[2 * i] = __uint_as_float(w[2 * i % words]);
+                out[2 * i + 1] = __uint_as_float(w[(2 * i + 1) % words]);
+            } else if (KV == OPREG_BF16) {
                 out[2 * i] = __uint_as_float(w[i % words] << 16);
                 out[2 * i + 1] = __uint_as_float(w[i % words] & 0xffff0000u);
             } else {
@@ -54,197 +51,54 @@ template <uint32_t KV> struct cache8 {
                     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(two));
                 }
                 asm("cvt.f32.f16 %0, %1;" : "=f"(out[2 * i]) : "h"((unsigned short)pair));
-                asm("cvt.f32.f16 %0, %1;" : "=f"(out[2 * i + 1]) : "h"((unsigned short)(pair >> 16)));
+                asm("cvt.f32.f16 %0, %1;"
+                    : "=f"(out[2 * i + 1])
+                    : "h"((unsigned short)(pair >> 16)));
             }
         }
     }
 };
 
-/* What the strands of a block share. */
-template <int DIM, int HEADS> struct split_shared {
-    int64_t k_at[256], v_at[256]; /* first element of each position's rows, -1 where masked         */
-    float scores[8][HEADS * 8];   /* by strand: head * 8 + key, then the weights                    */
-    float rescale[8][HEADS];
-    float o[DIM / 32][HEADS][DIM]; /* parts of the waves                                            */
-    float m[DIM / 32][HEADS], l[DIM / 32][HEADS];
-    int any[DIM / 32];
-    float left[DIM / 32][HEADS], right[DIM / 32][HEADS]; /* factors, at the right part's number      */
+template <int DIM, int HEADS, uint32_t KV> struct split_shape {
+    static const int levels = DIM == 64    ? 3
+                              : DIM == 128 ? 4
+                                           : 5; /* of a dot between lanes          */
+    static const int lanes = DIM / 8;           /* of a strand                     */
+    static const int strands = 32 / lanes;      /* of a wave                       */
+    static const int waves = DIM / 32;
+    static const int head_bits = HEADS == 4 ? 2 : HEADS - 1;
+    static const int row = DIM * cache8<KV>::element;
+    static const int key_levels = levels - head_bits < 2 ? levels - head_bits : 2;
+    static const int keys = 4 >> key_levels; /* of a half that a lane is answerable for           */
+    static const bool halves = levels > head_bits + 2; /* a lane is answerable for one half alone */
+    static const int scores = halves ? 1 : 2 * keys;
 };
 
-/* Eight keys against the heads: scores of the strand to shared memory. */
-template <int DIM, int HEADS, uint32_t KV>
-DEVICE void step_scores(const cache8<KV> *k, const float (*q)[8], uint32_t mask, float k_scale,
-                        const attention_args &a, float *scores) {
-    constexpr int LANES = DIM / 8, PARTS = 32 / LANES, EACH = 8 / PARTS;
-    float v[HEADS * 8];
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        float key[8];
-        k[j].values(key);
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            float sums[PARTS];
-#pragma unroll
-            for (int p = 0; p < PARTS; p++) {
-                sums[p] = 0.0f;
-#pragma unroll
-                for (int e = 0; e < EACH; e++) {
-                    sums[p] = __fmaf_rn(q[h][p * EACH + e], key[p * EACH + e], sums[p]);
-                }
-            }
-            if constexpr (PARTS == 4) {
-                v[h * 8 + j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-            } else if constexpr (PARTS == 2) {
-                v[h * 8 + j] = sums[0] + sums[1];
-            } else {
-                v[h * 8 + j] = sums[0];
-            }
-        }
-    }
-    /* neighbours first; a level halves the values that a lane is answerable for */
-    uint32_t lane = lane_index() & (LANES - 1u);
-    int first = 0;
-    constexpr int levels = LANES == 8 ? 3 : LANES == 16 ? 4 : 5;
-#pragma unroll
-    for (int level = 0; level < levels; level++) {
-        constexpr int all = HEADS * 8;
-        const int half = all >> (level + 1), s = 1 << level;
-        if (half > 0) {
-            bool upper = (lane & (uint32_t)s) != 0u;
-            first += upper ? half : 0;
-#pragma unroll
-            for (int i = 0; i < all / 2; i++) {
-                if (i < half) {
-                    float send = upper ? v[i] : v[i + half];
-                    float keep = upper ? v[i + half] : v[i];
-                    v[i] = keep + wave_xor(send, s);
-                }
-            }
-        } else {
-            v[0] = v[0] + wave_xor(v[0], s);
-        }
-    }
-    constexpr int left = (HEADS * 8 >> levels) > 0 ? HEADS * 8 >> levels : 1;
-#pragma unroll
-    for (int i = 0; i < left; i++) {
-        float s = canonical_score(v[i], k_scale, a.scale, a.softcap);
-        scores[first + i] = mask >> ((first + i) & 7) & 1u ? s : float_of(0xff800000u);
-    }
-    __syncwarp();
-}
-
-/* Running part of a strand: o is the lane's eight elements of each head. */
-template <int HEADS> struct strand_part {
-    float m[HEADS], l[HEADS], o[HEADS][8];
-    int any;
+template <int DIM, int HEADS, uint32_t KV> struct __align__(128) split_shared {
+    using shape = split_shape<DIM, HEADS, KV>;
+    uint8_t slots[shape::waves][4][4 * shape::strands][shape::row]; /* by strand, key of the half */
+    /* by strand: head * 8 + key, then what the step takes off what was there */
+    float weights[shape::waves][shape::strands][HEADS * 8 + 4];
+    split_exchange<DIM, HEADS, shape::waves> exchange;
+    uint32_t k_at[shape::waves][shape::strands][8], v_at[shape::waves][shape::strands][8];
+    split_place places[shape::waves]; /* the block's, for every wave: it takes no registers there */
 };
 
-template <int DIM, int HEADS, uint32_t KV>
-DEVICE void step_values(const cache8<KV> *v, uint32_t mask, float *scores, float *rescale,
-                        strand_part<HEADS> &p) {
-    constexpr int LANES = DIM / 8, COUNT = HEADS * 8;
-    uint32_t lane = lane_index() & (LANES - 1u);
-    float m[HEADS];
+/* Four rows of the strand, the lane's columns of them; keys has a bit a row that is there. */
+template <int ROW, int PIECE>
+DEVICE void bring_pieces(uint32_t to, const uint8_t *from, const uint32_t *at, uint32_t column,
+                         uint32_t keys) {
+    uint4 four = *(const uint4 *)at;
+    uint32_t rows[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        float4 a = *(const float4 *)(scores + 8 * h), b = *(const float4 *)(scores + 8 * h + 4);
-        m[h] = fmaxf(p.m[h], fmaxf(fmaxf(fmaxf(a.x, a.y), fmaxf(a.z, a.w)),
-                                   fmaxf(fmaxf(b.x, b.y), fmaxf(b.z, b.w))));
-    }
-    __syncwarp();
-    /* weights: a lane takes its share of the keys times heads */
+    for (int j = 0; j < 4; j++) {
+        const uint8_t *row = from + (uint64_t)(rows[j] + column) * 8u;
 #pragma unroll
-    for (int i = 0; i < (COUNT + LANES - 1) / LANES; i++) {
-        int at = (int)lane + i * LANES;
-        if (at < COUNT) {
-            float mine = m[0];
-#pragma unroll
-            for (int h = 1; h < HEADS; h++) {
-                mine = at >> 3 == h ? m[h] : mine;
-            }
-            scores[at] = canonical_exp(scores[at] - mine);
+        for (int i = 0; i < PIECE; i += 16) {
+            copy_later<(PIECE < 16 ? PIECE : 16)>(to + (uint32_t)(j * ROW + i), row + i,
+                                                  (keys & 1u << j) != 0u);
         }
     }
-    if (lane < HEADS) {
-        float before = p.m[0], after = m[0];
-#pragma unroll
-        for (int h = 1; h < HEADS; h++) {
-            before = lane == (uint32_t)h ? p.m[h] : before;
-            after = lane == (uint32_t)h ? m[h] : after;
-        }
-        rescale[lane] = canonical_exp(before - after);
-    }
-    __syncwarp();
-    if (mask != 0u) {
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            float factor = rescale[h];
-            p.m[h] = m[h];
-            factor = p.any ? factor : 1.0f; /* the first step begins from zeros                    */
-            p.l[h] = p.l[h] * factor;
-#pragma unroll
-            for (int e = 0; e < 8; e++) {
-                p.o[h][e] = p.o[h][e] * factor;
-            }
-        }
-        p.any = 1;
-    }
-    bool whole = __all_sync(0xffffffffu, mask == 255u);
-#pragma unroll
-    for (int j4 = 0; j4 < 8; j4 += 4) {
-        float weights[HEADS][4];
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            float4 four = *(const float4 *)(scores + 8 * h + j4);
-            weights[h][0] = four.x;
-            weights[h][1] = four.y;
-            weights[h][2] = four.z;
-            weights[h][3] = four.w;
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            if (whole || (mask >> (j4 + i) & 1u)) {
-                float value[8];
-                v[j4 + i].values(value);
-#pragma unroll
-                for (int h = 0; h < HEADS; h++) {
-                    p.l[h] = p.l[h] + weights[h][i];
-#pragma unroll
-                    for (int e = 0; e < 8; e++) {
-                        p.o[h][e] = __fmaf_rn(weights[h][i], value[e], p.o[h][e]);
-                    }
-                }
-            }
-        }
-    }
-    __syncwarp();
-}
-
-/* Merges the part of the strands `distance` lanes away into every lane's own. */
-template <int HEADS> DEVICE void merge_lanes(strand_part<HEADS> &p, int distance) {
-    int other_any = (int)wave_xor((int32_t)p.any, distance);
-#pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        float other_m = wave_xor(p.m[h], distance), other_l = wave_xor(p.l[h], distance);
-        float mine, theirs, m = canonical_merge(p.m[h], other_m, &mine, &theirs);
-        bool both = p.any && other_any;
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            float other = wave_xor(p.o[h][e], distance);
-            float merged = p.o[h][e] * mine + other * theirs;
-            p.o[h][e] = both ? merged : p.any ? p.o[h][e] : other;
-        }
-        float merged = p.l[h] * mine + other_l * theirs;
-        p.l[h] = both ? merged : p.any ? p.l[h] : other_l;
-        p.m[h] = both ? m : p.any ? p.m[h] : other_m;
-    }
-    p.any |= other_any;
-}
-
-/* The sum by two factors; a negative one says that this side has no key. */
-DEVICE float merged_value(float left, float right, float fl, float fr) {
-    float both = left * fl + right * fr;
-    return fr < 0.0f ? left : fl < 0.0f ? right : both;
 }
 
 /* Eight elements of q; by vectors where they lie so. */
@@ -281,281 +135,340 @@ DEVICE void load_query(const void *q, int64_t at, uint32_t dtype, float *out) {
     }
 }
 
-/* Grid: (segments, KV heads * chunks of HEADS query heads, tokens); DIM threads. */
-template <int DIM, int HEADS, uint32_t KV> DEVICE void split_part(const split_args &args) {
-    constexpr int LANES = DIM / 8, STRANDS_A_WAVE = 32 / LANES, WAVES = DIM / 32;
-    __shared__ __align__(16) split_shared<DIM, HEADS> shared;
-    const attention_args &a = args.base;
-    int32_t segment = (int32_t)block_x(), token = (int32_t)block_z();
-    int32_t group = a.q_heads / a.kv_heads, chunks = (group + HEADS - 1) / HEADS;
-    int32_t kv_head = (int32_t)block_y() / chunks, chunk = (int32_t)block_y() % chunks;
-    visible_keys keys = keys_of_token(a, token);
-    int32_t base = segment * CANONICAL_SEGMENT;
-    if (base >= keys.end || base + CANONICAL_SEGMENT <= keys.begin) {
-        return;
-    }
-    for (int32_t i = (int32_t)thread_index(); i < 256; i += DIM) {
-        int32_t position = base + i;
-        int64_t k_at = -1, v_at = -1;
-        if (position >= keys.begin && position < keys.end) {
-            int32_t page = page_of(a, keys, position);
-            if (page >= 0) {
-                int64_t slot = position % a.block_size;
-                k_at = page * a.k_block_stride + slot * a.k_slot_stride + kv_head * a.k_head_stride;
-                v_at = page * a.v_block_stride + slot * a.v_slot_stride + kv_head * a.v_head_stride;
-            }
+DEVICE int lane_bit(uint32_t lane, int bit) {
+    return (int)(lane >> bit & 1u);
+}
+
+/* A dot's part in this lane: eight elements, in accumulators of DIM / 32. */
+template <int DIM> DEVICE float dot8(const float *q, const float *key) {
+    constexpr int EACH = DIM / 32, PARTS = 8 / EACH;
+    float sums[PARTS];
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+        sums[p] = 0.0f;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            sums[p] = __fmaf_rn(q[p * EACH + e], key[p * EACH + e], sums[p]);
         }
-        shared.k_at[i] = k_at;
-        shared.v_at[i] = v_at;
     }
-    uint32_t lane = lane_index(), wave = wave_index(), in_strand = lane & (LANES - 1u);
-    uint32_t strand = wave * STRANDS_A_WAVE + lane / LANES;
-    int32_t first_head = kv_head * group + chunk * HEADS, element = (int32_t)in_strand * 8;
-    int32_t last_head = kv_head * group + group - 1;
+    if constexpr (PARTS == 4) {
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    } else if constexpr (PARTS == 2) {
+        return sums[0] + sums[1];
+    } else {
+        return sums[0];
+    }
+}
+
+/* The run's segments that have keys. */
+template <int DIM, int HEADS, uint32_t KV>
+DEVICE void attend_run(const split_args &args, const split_place &place,
+                       split_shared<DIM, HEADS, KV> &shared, thread_part<HEADS> *part) {
+    using shape = split_shape<DIM, HEADS, KV>;
+    constexpr int LANES = shape::lanes, LEVELS = shape::levels, BITS = shape::head_bits;
+    constexpr int ELEMENT = cache8<KV>::element, ROW = shape::row, PIECE = 8 * ELEMENT;
+    constexpr int SLOT = 4 * shape::strands * ROW;
+    const attention_args &a = args.base;
+    uint32_t lane = lane_index(), wave = wave_index();
+    int strand = (int)lane / LANES, in_strand = (int)lane % LANES;
+    uint32_t *k_at = shared.k_at[wave][0], *v_at = shared.v_at[wave][0];
+    const uint32_t *own_k = k_at + 8 * strand, *own_v = v_at + 8 * strand;
+    const uint8_t *k_from = (const uint8_t *)a.k, *v_from = (const uint8_t *)a.v;
+    uint32_t column = (uint32_t)in_strand * (PIECE / 8u);
+    /* the lane's columns of its strand's rows, from the first slot */
+    uint8_t *memory = shared.slots[0][0][0];
+    uint32_t own = wave * 4u * SLOT + (uint32_t)(strand * 4 * ROW + in_strand * PIECE);
+    uint32_t slot = shared_address(memory) + own;
+    /* a lane finds the rows of key `lane % 8` of strand `lane / 8`, a step ahead */
+    bool finds = lane < 8u * shape::strands;
+    int32_t position = place.first * CANONICAL_SEGMENT + 8 * (int32_t)(lane & 7u) +
+                       (int32_t)(wave * shape::strands + lane / 8u);
+    int32_t page = finds ? page_in_view(args, place.keys, position) : -1;
+    /* keys of the step that are there, and from bit 8 of the step after it */
+    uint32_t mask = wave_ballot(page >= 0) >> 8 * strand & 255u;
+    if (finds) {
+        row_offsets rows = rows_at(args, place.kv_head, position, page);
+        k_at[lane] = rows.k;
+        v_at[lane] = rows.v;
+    }
+    wave_barrier();
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        bring_pieces<ROW, PIECE>(slot + i * SLOT, i < 2 ? k_from : v_from,
+                                 (i < 2 ? own_k : own_v) + 4 * (i & 1), column,
+                                 mask >> 4 * (i & 1));
+        close_copies();
+    }
+    page = finds ? page_in_view(args, place.keys, position + 64) : -1;
+
+    /* the head that this lane's dots end in, and the order in which it holds heads and keys */
+    int head = 0, key = 0, slot_head = 0;
+#pragma unroll
+    for (int i = 0; i < BITS; i++) {
+        head |= lane_bit(lane, i) << (BITS - 1 - i);
+        slot_head |= LEVELS + i < 5 ? lane_bit(lane, LEVELS + i) << (BITS - 1 - i) : 0;
+    }
+#pragma unroll
+    for (int t = 0; t < shape::key_levels; t++) {
+        key |= lane_bit(lane, BITS + t) << (1 - t);
+    }
+    constexpr int LOW =
+        (HEADS >> (5 - LEVELS)) > 0 ? (HEADS >> (5 - LEVELS)) - 1 : 0; /* not in slot_head */
     float q[HEADS][8];
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
-        int64_t head = first_head + h < last_head ? first_head + h : last_head;
-        load_query(a.q, token * a.q_stride + head * DIM + element, a.q_dtype, q[h]);
+        int64_t of = place.first_head + (h ^ head);
+        of = of < place.last_head ? of : place.last_head;
+        load_query(a.q, place.token * a.q_stride + of * DIM + in_strand * 8, a.q_dtype, q[h]);
     }
-    float k_scale = KV == OPREG_F8_E4M3 ? a.k_scale[kv_head] : 1.0f;
-    strand_part<HEADS> p;
-    p.any = 0;
+    float k_scale = KV == OPREG_F8_E4M3 ? a.k_scale[place.kv_head] : 1.0f;
+    float *weights = shared.weights[wave][strand];
+    part_sums sums = {float_of(0xff800000u), 0.0f, false};
+    float o[HEADS][8];
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
-        p.m[h] = float_of(0xff800000u);
-        p.l[h] = 0.0f;
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            p.o[h][e] = 0.0f;
+            o[h][e] = 0.0f;
         }
     }
-    block_barrier();
-    cache8<KV> k[8], v[8];
-    bool aligned = ((uintptr_t)a.k & 15u) == 0u && ((uintptr_t)a.v & 15u) == 0u;
-    uint32_t mask = 0, next_mask = 0;
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        int64_t k_at = shared.k_at[8 * j + strand], v_at = shared.v_at[8 * j + strand];
-        mask |= k_at >= 0 ? 1u << j : 0u;
-        k[j].load(a.k, (k_at >= 0 ? k_at : 0) + element, aligned);
-        v[j].load(a.v, (v_at >= 0 ? v_at : 0) + element, aligned);
-    }
+    for (int32_t segment = place.first;; segment++) {
+        bool last = segment + 1 == place.end;
 #pragma unroll 1
-    for (int c = 0; c < 4; c++) {
-        float *scores = shared.scores[strand], *rescale = shared.rescale[strand];
-        step_scores<DIM, HEADS, KV>(k, q, mask, k_scale, a, scores);
-        next_mask = 0;
-        if (c < 3) {
+        for (int c = 0; c < 4; c++) {
+            bool more = c < 3 || !last;
+            position += 64;
+            int finder = computed_here((int)lane);
+            mask |= (wave_ballot(page >= 0) >> 8 * (finder / LANES) & 255u) << 8;
+            if (finder < 8 * shape::strands) {
+                row_offsets rows = rows_at(args, place.kv_head, position, page);
+                k_at[finder] = rows.k;
+                v_at[finder] = rows.v;
+            }
+            wave_barrier();
+            page = finder < 8 * shape::strands ? page_in_view(args, place.keys, position + 64) : -1;
+
+            float dots[2][shape::keys];
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                cache8<KV> k[4];
+                wait_for_copies<3>();
+                /* anew for each half: kept, the rows of the keys would take three registers */
+                uint32_t rows = own ^ (uint32_t)(key * ROW);
+                rows = DIM == 256 ? rows : (uint32_t)computed_here((int32_t)rows);
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    k[j].load(memory + (rows ^ (uint32_t)(j * ROW)) + half * SLOT);
+                }
+                if (more) {
+                    bring_pieces<ROW, PIECE>(slot + half * SLOT, k_from, own_k + 4 * half, column,
+                                             mask >> (8 + 4 * half));
+                }
+                close_copies();
+                float r[4];
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    float value[8], v[HEADS];
+                    k[j].values(value);
+#pragma unroll
+                    for (int h = 0; h < HEADS; h++) {
+                        v[h] = dot8<DIM>(q[h], value);
+                    }
+#pragma unroll
+                    for (int i = 0; i < BITS; i++) {
+#pragma unroll
+                        for (int h = 0; h < HEADS >> (i + 1); h++) {
+                            v[h] = v[h] + wave_xor(v[h + (HEADS >> (i + 1))], 1 << i);
+                        }
+                    }
+                    r[j] = v[0];
+                }
+#pragma unroll
+                for (int t = 0; t < shape::key_levels; t++) {
+#pragma unroll
+                    for (int j = 0; j < 4 >> (t + 1); j++) {
+                        r[j] = r[j] + wave_xor(r[j + (4 >> (t + 1))], 1 << (BITS + t));
+                    }
+                }
+#pragma unroll
+                for (int j = 0; j < shape::keys; j++) {
+                    dots[half][j] = r[j];
+                }
+            }
+            /* scores of the lane's head: number i is of key at[i] */
+            float scores[shape::scores];
+            int at[shape::scores], own_key = computed_here(key);
+            if constexpr (shape::halves) {
+                bool upper = lane_bit(lane, BITS + 2) != 0;
+                float send = upper ? dots[0][0] : dots[1][0],
+                      keep = upper ? dots[1][0] : dots[0][0];
+                scores[0] = keep + wave_xor(send, 1 << (BITS + 2));
+                at[0] = (upper ? 4 : 0) + own_key;
+#pragma unroll
+                for (int i = BITS + 3; i < LEVELS; i++) {
+                    scores[0] = scores[0] + wave_xor(scores[0], 1 << i);
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < shape::scores; i++) {
+                    scores[i] = dots[i / shape::keys][i % shape::keys];
+                    at[i] = i / shape::keys * 4 + ((i % shape::keys) ^ own_key);
+                }
+            }
+            float before = sums.m;
+#pragma unroll
+            for (int i = 0; i < shape::scores; i++) {
+                float s = canonical_score(scores[i], k_scale, a.scale, a.softcap);
+                scores[i] = mask >> at[i] & 1u ? s : float_of(0xff800000u);
+                sums.m = fmaxf(sums.m, scores[i]);
+            }
+#pragma unroll
+            for (int i = BITS; i < LEVELS && i < BITS + 3; i++) {
+                sums.m = fmaxf(sums.m, wave_xor(sums.m, 1 << i));
+            }
+            float factor = (mask & 255u) != 0u ? exp_below(before - sums.m) : 1.0f;
+            factor = sums.any ? factor : 1.0f; /* the first step begins from zeros */
+#pragma unroll
+            for (int i = 0; i < shape::scores; i++) {
+                float weight = mask >> at[i] & 1u ? exp_below(scores[i] - sums.m) : -0.0f;
+                if (LEVELS <= BITS + 3 || in_strand >> (BITS + 3) == 0) {
+                    weights[head * 8 + at[i]] = weight;
+                }
+            }
+            if (in_strand >> BITS == 0) {
+                weights[HEADS * 8 + computed_here(head)] = factor;
+            }
+            wave_barrier();
+            int heads_of_o = DIM == 64 ? computed_here(slot_head) : slot_head;
+            sums.l = sums.l * factor;
+            sums.any |= (mask & 255u) != 0u;
+            __align__(16) float added[8];
+            copy_floats<8>(weights + head * 8, added);
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                int64_t k_at = shared.k_at[64 * (c + 1) + 8 * j + strand];
-                next_mask |= k_at >= 0 ? 1u << j : 0u;
-                k[j].load(a.k, (k_at >= 0 ? k_at : 0) + element, aligned);
+                sums.l = sums.l + added[j];
             }
-        }
-        step_values<DIM, HEADS, KV>(v, mask, scores, rescale, p);
-        if (c < 3) {
 #pragma unroll
-            for (int j = 0; j < 8; j++) {
-                int64_t v_at = shared.v_at[64 * (c + 1) + 8 * j + strand];
-                v[j].load(a.v, (v_at >= 0 ? v_at : 0) + element, aligned);
+            for (int h = 0; h < HEADS; h++) {
+                float off = weights[HEADS * 8 + ((h & ~LOW) ^ heads_of_o) + (h & LOW)];
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    o[h][e] = o[h][e] * off;
+                }
             }
-        }
-        mask = next_mask;
-    }
 #pragma unroll
-    for (int distance = LANES; distance < 32; distance <<= 1) {
-        merge_lanes<HEADS>(p, distance);
-    }
-    if (lane < LANES) {
+            for (int half = 0; half < 2; half++) {
+                cache8<KV> v[4];
+                float w[HEADS][4];
+                wait_for_copies<3>();
 #pragma unroll
-        for (int h = 0; h < HEADS; h++) {
+                for (int j = 0; j < 4; j++) {
+                    v[j].load(memory + own + (2 + half) * SLOT + j * ROW);
+                }
+                if (more) {
+                    bring_pieces<ROW, PIECE>(slot + (2 + half) * SLOT, v_from, own_v + 4 * half,
+                                             column, mask >> (8 + 4 * half));
+                }
+                close_copies();
 #pragma unroll
-            for (int e = 0; e < 8; e += 4) {
-                *(float4 *)&shared.o[wave][h][element + e] =
-                    make_float4(p.o[h][e], p.o[h][e + 1], p.o[h][e + 2], p.o[h][e + 3]);
+                for (int h = 0; h < HEADS; h++) {
+                    *(float4 *)w[h] = *(const float4 *)(weights + ((h & ~LOW) ^ heads_of_o) * 8 +
+                                                        (h & LOW) * 8 + 4 * half);
+                }
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    float value[8];
+                    v[j].values(value);
+#pragma unroll
+                    for (int h = 0; h < HEADS; h++) {
+#pragma unroll
+                        for (int e = 0; e < 8; e++) {
+                            o[h][e] = __fmaf_rn(w[h][j], value[e], o[h][e]);
+                        }
+                    }
+                }
             }
-            shared.m[wave][h] = p.m[h];
-            shared.l[wave][h] = p.l[h];
+            wave_barrier(); /* the weights are read */
+            mask >>= 8;
         }
-        shared.any[wave] = p.any;
-    }
-    /* the waves' parts as a tree: a thread for the factors of each merge and head, then thread e is
-     * element e of all of them */
-    block_barrier();
-    int32_t e = (int32_t)thread_index();
-    if (e < (WAVES - 1) * HEADS) {
-        /* merge number `right` - 1 is that of the part `right` with the one its lowest bit below */
-        int32_t right = e / HEADS + 1, h = e % HEADS, low = right & -right, left = right - low;
-        float ml = 0.0f, mr = 0.0f, fl, fr;
-        int left_any = 0, right_any = 0;
-        for (int32_t w = left; w < right + low; w++) { /* maxima of the two sides                  */
-            if (shared.any[w]) {
-                float m = shared.m[w][h];
-                if (w < right) {
-                    ml = left_any && !(m > ml) ? ml : m;
-                    left_any = 1;
-                } else {
-                    mr = right_any && !(m > mr) ? mr : m;
-                    right_any = 1;
+        /* the end of a segment: strands of the wave, waves of the block, the run */
+        int place_of = computed_here((int)lane), turned = computed_here(slot_head);
+        int source = place_of & ~(LANES - 1), column_of = place_of % LANES * 8;
+#pragma unroll
+        for (int u = 0; u < 5 - LEVELS; u++) {
+            float mine = merge_sums(&sums, LANES << u), theirs = wave_xor(mine, LANES << u);
+            constexpr int ALL = HEADS;
+            const int now = ALL >> u > 0 ? ALL >> u : 1, left = now > 1 ? now / 2 : 1;
+#pragma unroll
+            for (int h = 0; h < left; h++) {
+                int of = h ^ turned, from = source; /* a lane that has that head's factors */
+#pragma unroll
+                for (int i = 0; i < BITS; i++) {
+                    from |= (of >> (BITS - 1 - i) & 1) << i;
+                }
+                float own = wave_read(mine, from), other = wave_read(theirs, from);
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    float sent = now > 1 ? o[(h + left) % HEADS][e] : o[h][e];
+                    o[h][e] = merged_value(o[h][e], wave_xor(sent, LANES << u), own, other);
                 }
             }
         }
-        (void)canonical_merge(ml, mr, &fl, &fr);
-        shared.left[right][h] = left_any ? fl : -1.0f;
-        shared.right[right][h] = right_any ? fr : -1.0f;
-    }
-    block_barrier();
-    float part_o[HEADS], part_l = 0.0f, part_m = 0.0f;
-    int part_any = 0;
+        split_exchange<DIM, HEADS, shape::waves> &x = shared.exchange;
+        block_barrier(); /* the segment ahead is read */
+        constexpr int KEPT = HEADS >> (5 - LEVELS) > 0 ? HEADS >> (5 - LEVELS) : 1;
+        if (LEVELS + BITS >= 5 || place_of >> (LEVELS + BITS) == 0) {
 #pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        float o[WAVES];
-#pragma unroll
-        for (int w = 0; w < WAVES; w++) {
-            o[w] = shared.o[w][h][e];
-        }
-#pragma unroll
-        for (int distance = 1; distance < WAVES; distance <<= 1) {
-#pragma unroll
-            for (int w = 0; w < WAVES; w += 2 * distance) {
-                o[w] = merged_value(o[w], o[w + distance], shared.left[w + distance][h],
-                                    shared.right[w + distance][h]);
+            for (int h = 0; h < KEPT; h++) {
+                float *to = &x.o[wave][h ^ turned][column_of];
+                *(float4 *)to = make_float4(o[h][0], o[h][1], o[h][2], o[h][3]);
+                *(float4 *)(to + 4) = make_float4(o[h][4], o[h][5], o[h][6], o[h][7]);
             }
         }
-        part_o[h] = o[0];
-    }
-    if (e < HEADS) {
-        float l[WAVES];
+        if (place_of < 1 << BITS) {
+            x.m[wave][head] = sums.m;
+            x.l[wave][head] = sums.l;
+        }
+        if (place_of == 0) {
+            x.any[wave] = sums.any;
+        }
+        block_barrier();
+        merge_waves<DIM, HEADS, shape::waves>(x, part);
+        add_to_run<DIM, HEADS, shape::waves>(x, segment - place.run, place.first - place.run, last,
+                                             part);
+        if (last) {
+            break;
+        }
+        sums = {float_of(0xff800000u), 0.0f, false};
 #pragma unroll
-        for (int w = 0; w < WAVES; w++) {
-            l[w] = shared.l[w][e];
-            if (shared.any[w]) {
-                float m = shared.m[w][e];
-                part_m = part_any && !(m > part_m) ? part_m : m;
-                part_any = 1;
+        for (int h = 0; h < HEADS; h++) {
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                o[h][e] = 0.0f;
             }
-        }
-#pragma unroll
-        for (int distance = 1; distance < WAVES; distance <<= 1) {
-#pragma unroll
-            for (int w = 0; w < WAVES; w += 2 * distance) {
-                l[w] = merged_value(l[w], l[w + distance], shared.left[w + distance][e],
-                                    shared.right[w + distance][e]);
-            }
-        }
-        part_l = l[0];
-        if (first_head + e <= last_head) {
-            int64_t part = ((int64_t)token * a.q_heads + first_head + e) * args.segments + segment;
-            args.m[part] = part_any ? part_m : float_of(0x7fc00000u);
-            args.l[part] = part_l;
-        }
-    }
-#pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        if (first_head + h <= last_head) {
-            int64_t part = ((int64_t)token * a.q_heads + first_head + h) * args.segments + segment;
-            args.o[part * DIM + e] = part_o[h];
         }
     }
 }
 
-/* Grid: (query heads, tokens); SPLIT_MERGE_THREADS threads.  A position p of the tree is the right
- * child once, so its factors lie at p: left negative takes the right part, right negative the left. */
-template <int DIM> DEVICE void split_merge(const split_args &args) {
-    extern __shared__ __align__(16) float merge_shared[];
-    const attention_args &a = args.base;
-    int32_t head = (int32_t)block_x(), token = (int32_t)block_y(), count = args.segments;
-    int32_t t = (int32_t)thread_index();
-    float *m = merge_shared, *l = m + count, *fl = l + count, *fr = fl + count, *nodes = fr + count;
-    visible_keys keys = keys_of_token(a, token);
-    int32_t used = (keys.end + 255) / 256, from = keys.begin / 256;
-    int64_t first = ((int64_t)token * a.q_heads + head) * count;
-    if (keys.end <= keys.begin) {
-        used = 0;
+template <int DIM, int HEADS, uint32_t KV> DEVICE void split_part(const split_args &args) {
+    using shape = split_shape<DIM, HEADS, KV>;
+    extern __shared__ __align__(128) uint8_t split_memory[];
+    split_shared<DIM, HEADS, KV> &shared = *(split_shared<DIM, HEADS, KV> *)split_memory;
+    split_place found;
+    thread_part<HEADS> part;
+    let_next_launch_start();
+    bool any = find_place<HEADS>(args, &found);
+    split_place &place = shared.places[wave_index()];
+    if (lane_index() == 0u) {
+        place = found;
     }
-    /* absent parts have the maximum NaN: a maximum itself never is one */
-    for (int32_t s = t; s < used; s += SPLIT_MERGE_THREADS) {
-        m[s] = s >= from ? args.m[first + s] : float_of(0x7fc00000u);
-        l[s] = s >= from ? args.l[first + s] : 0.0f;
+    wave_barrier();
+    if (any) {
+        attend_run<DIM, HEADS, KV>(args, place, shared, &part);
+    } else {
+        part.clear();
     }
-    for (int32_t d = 1; d < used; d <<= 1) {
-        block_barrier();
-        for (int32_t j = 2 * d * t; j + d < used; j += 2 * d * SPLIT_MERGE_THREADS) {
-            int32_t p = j + d;
-            bool left = m[j] == m[j], right = m[p] == m[p];
-            float a1, a2, both = canonical_merge(m[j], m[p], &a1, &a2);
-            fl[p] = left ? a1 : -1.0f;
-            fr[p] = right ? a2 : -1.0f;
-            l[j] = left ? (right ? l[j] * a1 + l[p] * a2 : l[j]) : l[p];
-            m[j] = left ? (right ? both : m[j]) : m[p];
-        }
-    }
-    block_barrier();
-    /* runs of eight segments, then the tree over the runs */
-    constexpr int LANES = DIM / 4, RUNS = SPLIT_MERGE_THREADS / LANES;
-    int32_t runs = (used + 7) / 8, e4 = t % LANES;
-    for (int32_t run = t / LANES; run < runs; run += RUNS) {
-        float4 v[8];
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            int32_t s = run * 8 + i;
-            v[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (s < used && s >= from) {
-                v[i] = ((const float4 *)(args.o + (first + s) * DIM))[e4];
-            }
-        }
-#pragma unroll
-        for (int d = 1; d < 8; d <<= 1) {
-#pragma unroll
-            for (int i = 0; i + d < 8; i += 2 * d) {
-                int32_t p = run * 8 + i + d;
-                if (p < used) {
-                    float x = fl[p], y = fr[p];
-                    float4 b = make_float4(v[i].x * x + v[i + d].x * y, v[i].y * x + v[i + d].y * y,
-                                           v[i].z * x + v[i + d].z * y, v[i].w * x + v[i + d].w * y);
-                    v[i] = y < 0.0f ? v[i] : x < 0.0f ? v[i + d] : b;
-                }
-            }
-        }
-        ((float4 *)(nodes + run * DIM))[e4] = v[0];
-    }
-    for (int32_t d = 1; d < runs; d <<= 1) {
-        block_barrier();
-        for (int32_t i = t; i < (runs + 2 * d - 1) / (2 * d) * DIM; i += SPLIT_MERGE_THREADS) {
-            int32_t j = i / DIM * 2 * d, e = i % DIM, p = (j + d) * 8;
-            if (j + d < runs) {
-                float left = nodes[j * DIM + e], right = nodes[(j + d) * DIM + e];
-                float both = left * fl[p] + right * fr[p];
-                nodes[j * DIM + e] = fr[p] < 0.0f ? left : fl[p] < 0.0f ? right : both;
-            }
-        }
-    }
-    block_barrier();
-    int32_t kv_head = head / (a.q_heads / a.kv_heads);
-    bool any = used > 0 && m[0] == m[0];
-    float total = any ? l[0] : 0.0f, maximum = any ? m[0] : 0.0f, keep = 1.0f, sink = 0.0f;
-    if (any && a.sinks != 0) {
-        maximum = canonical_merge(m[0], a.sinks[head], &keep, &sink);
-        total = l[0] * keep + 1.0f * sink;
-    }
-    for (int32_t e = t; e < DIM; e += SPLIT_MERGE_THREADS) {
-        float value = 0.0f;
-        if (any) {
-            value = nodes[e];
-            if (a.sinks != 0) {
-                value = value * keep + 0.0f * sink;
-            }
-            value = CANONICAL_DIV(value, total);
-            value = a.v_scale != 0 ? value * a.v_scale[kv_head] : value;
-        }
-        canonical_store(a.out, token * a.out_stride + (int64_t)head * DIM + e, a.out_dtype, value);
-    }
-    if (t == 0 && a.lse != 0) {
-        a.lse[(int64_t)token * a.q_heads + head] =
-            any ? maximum + canonical_log(total) : float_of(0xff800000u);
-    }
+    finish<DIM, HEADS, shape::waves>(args, place, part);
 }
 
 #endif /* OPREG_SM90_SPLIT_ATTENTION_CUH */

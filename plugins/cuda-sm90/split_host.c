@@ -1,52 +1,95 @@
 /* SPDX-License-Identifier: MIT
- * split_host.c - split_attention: parts of 256 positions, then their tree. */
+ * split_host.c - split_attention and tensor_attention: parts of runs of segments, then their tree.
+ */
 #include "kernels.h"
 #include "split_args.h"
 
 #include <stdio.h>
 
-#define MOST_SEGMENTS 1024
+#define MOST_PARTS 1024
 
-#define SPLIT_PART(dim, heads, name, kv, blocks) {dim, heads, kv},
-#define SPLIT_MERGE(dim) {dim, 0, 0},
-static const struct {
-    int32_t dim, heads; /* heads 0: the merge                                                      */
-    uint32_t kv;
-} parts[] = {
+#define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
+    {dim, heads, kv, blocks, SPLIT_PART_BYTES(dim, heads, element)},
+#define SPLIT_MERGE(dim)                    {dim, 0, 0, 0, 0},
+#define SPLIT_TENSOR(dim, name, kv, blocks) {dim, -1, kv, blocks, SPLIT_TENSOR_BYTES(dim)},
+static const struct split_kernel {
+    int32_t dim, heads; /* heads 0: the merge; -1: tensor_attention */
+    uint32_t kv, blocks, shared;
+} kernels[] = {
 #include "split_list.inc"
 };
 #undef SPLIT_PART
 #undef SPLIT_MERGE
+#undef SPLIT_TENSOR
 
 static uint32_t symbol_of(int32_t dim, int32_t heads, uint32_t kv) {
-    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (parts[i].dim == dim && parts[i].heads == heads && parts[i].kv == kv) {
+    for (uint32_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        if (kernels[i].dim == dim && kernels[i].heads == heads && kernels[i].kv == kv) {
             return SM90_FIRST_SPLIT + i;
         }
     }
     return UINT32_MAX;
 }
 
+static const struct split_kernel *kernel_of(uint32_t symbol) {
+    return &kernels[symbol - SM90_FIRST_SPLIT];
+}
+
 static int64_t segments_of(const opreg_paged_attn_decode *p) {
     return ((int64_t)p->max_seq_len + 255) / 256;
+}
+
+static int64_t parts_of(int64_t segments, int32_t run_shift) {
+    return (segments + (1 << run_shift) - 1) >> run_shift;
+}
+
+static int32_t chunks_of(const opreg_paged_attn_decode *p, int32_t heads) {
+    return (p->q_heads / p->kv_heads + heads - 1) / heads;
 }
 
 /* Query heads that one block takes of a group: all four read a key once, but a short call has more
  * blocks, which then find their keys in the L2, with fewer. */
 static int32_t heads_of(const opreg_paged_attn_decode *p, uint32_t units) {
     int32_t group = p->q_heads / p->kv_heads, heads = group > 2 ? 4 : group;
-    int64_t blocks = segments_of(p) * p->tokens * p->kv_heads * ((group + heads - 1) / heads);
-    while (heads > 1 && blocks < 2 * (int64_t)units) {
+    while (heads > 1 && segments_of(p) * p->tokens * p->kv_heads * chunks_of(p, heads) < units) {
         heads /= 2;
-        blocks *= 2;
     }
     return heads;
 }
 
-static int multiples_of_8(const opreg_paged_attn_decode *p) {
+/* Segments that a block takes one after another, as a power of two: the fewest with which all
+ * blocks are on the device at once. */
+static int32_t run_shift_of(const opreg_paged_attn_decode *p, int32_t heads, uint32_t slots) {
+    int64_t segments = segments_of(p),
+            rows = (int64_t)p->tokens * p->kv_heads * chunks_of(p, heads);
+    int32_t shift = 0;
+    while (shift < SPLIT_LEVELS(p->head_dim) &&
+           (parts_of(segments, shift) * rows > (int64_t)slots ||
+            parts_of(segments, shift) > MOST_PARTS)) {
+        shift++;
+    }
+    return shift;
+}
+
+/* Bytes of an element of the caches. */
+static int64_t element_of(uint32_t kv) {
+    return kv == OPREG_F32 ? 4 : kv == OPREG_F8_E4M3 ? 1 : 2;
+}
+
+static int rows_are_aligned(const opreg_paged_attn_decode *p) {
     int64_t all = p->k_block_stride | p->k_slot_stride | p->k_head_stride | p->v_block_stride |
                   p->v_slot_stride | p->v_head_stride;
-    return (all & 7) == 0;
+    return (all * element_of(p->kv_dtype) & 15) == 0;
+}
+
+/* Whether every row's distance from its cache's base is a 32-bit number of 8 bytes. */
+static int offsets_fit(const opreg_paged_attn_decode *p, int64_t block, int64_t slot,
+                       int64_t head) {
+    int64_t most = ((int64_t)8 << 32) / element_of(p->kv_dtype);
+    int64_t blocks = p->num_blocks > 0 ? p->num_blocks : 1, slots = p->block_size,
+            heads = p->kv_heads;
+    return block >= 0 && slot >= 0 && head >= 0 && block <= most / blocks && slot <= most / slots &&
+           head <= most / heads && block * blocks + slot * slots + head * heads <= most;
 }
 
 opreg_status split_attention_supports(const opreg_device *dev, const void *problem,
@@ -55,26 +98,32 @@ opreg_status split_attention_supports(const opreg_device *dev, const void *probl
     (void)dev;
     if (symbol_of(p->head_dim, 0, 0) == UINT32_MAX) {
         snprintf(reason, 128, "head_dim %d is not one of 64 128 256", p->head_dim);
-    } else if (symbol_of(p->head_dim, 1, p->kv_dtype) == UINT32_MAX) {
-        snprintf(reason, 128, "cache dtype %u is not one of bf16 f16 f8_e4m3", p->kv_dtype);
-    } else if (!multiples_of_8(p)) {
-        snprintf(reason, 128, "a cache stride is not a multiple of 8 elements");
-    } else if (segments_of(p) > MOST_SEGMENTS) {
-        snprintf(reason, 128, "max_seq_len %d is above %d", p->max_seq_len, MOST_SEGMENTS * 256);
-    } else if (p->tokens > 65535 || p->q_heads > 65535) {
-        snprintf(reason, 128, "%d tokens or %d heads are more than a grid can hold", p->tokens,
-                 p->q_heads);
+    } else if (!rows_are_aligned(p)) {
+        snprintf(reason, 128, "a cache stride is not a multiple of 16 bytes");
+    } else if (!offsets_fit(p, p->k_block_stride, p->k_slot_stride, p->k_head_stride) ||
+               !offsets_fit(p, p->v_block_stride, p->v_slot_stride, p->v_head_stride)) {
+        snprintf(reason, 128, "a cache of %d pages is larger than 32 GiB", p->num_blocks);
+    } else if (segments_of(p) >> SPLIT_LEVELS(p->head_dim) > MOST_PARTS - 1) {
+        snprintf(reason, 128, "max_seq_len %d is above %d", p->max_seq_len,
+                 ((MOST_PARTS - 1) << SPLIT_LEVELS(p->head_dim)) * 256);
+    } else if (p->tokens > 65535) {
+        snprintf(reason, 128, "%d tokens are more than a grid can hold", p->tokens);
     } else {
         return OPREG_OK;
     }
     return OPREG_E_UNSUPPORTED;
 }
 
+/* A bound on parts, whatever the device. */
 static uint64_t part_count(const opreg_paged_attn_decode *p) {
-    return (uint64_t)p->tokens * (uint64_t)p->q_heads * (uint64_t)segments_of(p);
+    int64_t parts = segments_of(p);
+    return (uint64_t)p->tokens * (uint64_t)p->q_heads *
+           (uint64_t)(parts > MOST_PARTS ? MOST_PARTS : parts);
 }
 
-static uint64_t align256(uint64_t bytes) { return (bytes + 255u) & ~(uint64_t)255u; }
+static uint64_t align256(uint64_t bytes) {
+    return (bytes + 255u) & ~(uint64_t)255u;
+}
 
 uint64_t split_attention_workspace(const opreg_device *dev, const void *problem) {
     const opreg_paged_attn_decode *p = problem;
@@ -82,34 +131,105 @@ uint64_t split_attention_workspace(const opreg_device *dev, const void *problem)
     return align256(part_count(p) * (uint64_t)p->head_dim * 4u) + 2u * align256(part_count(p) * 4u);
 }
 
-opreg_status split_attention_run(void *state, const void *problem, const opreg_call *call) {
-    const opreg_paged_attn_decode *p = problem;
-    const gpu_plan *plan = state;
+static int32_t shift_of(int32_t value) {
+    for (int32_t shift = 0; shift < 31; shift++) {
+        if (value == 1 << shift) {
+            return shift;
+        }
+    }
+    return -1;
+}
+
+/* Caches at multiples of 16 bytes, which is what rows are copied by. */
+static int caches_are_aligned(const opreg_call *call) {
+    return (((uintptr_t)call->bufs[OPREG_ATTN_K].ptr | (uintptr_t)call->bufs[OPREG_ATTN_V].ptr) &
+            15u) == 0;
+}
+
+static void fill_args(split_args *args, const opreg_paged_attn_decode *p, const opreg_call *call,
+                      int32_t run_shift) {
     uint8_t *workspace = call->workspace.ptr;
     uint64_t o_bytes = align256(part_count(p) * (uint64_t)p->head_dim * 4u);
-    int32_t heads = heads_of(p, gpu_units(plan->device)), group = p->q_heads / p->kv_heads;
-    split_args args = {.segments = (int32_t)segments_of(p)};
-    gpu_launch part = {symbol_of(p->head_dim, heads, p->kv_dtype), 1, 1, 1, 1, 0, 0};
-    gpu_launch merge = {symbol_of(p->head_dim, 0, 0), 1, 1, 1, SPLIT_MERGE_THREADS, 0, 0};
-    opreg_status status = OPREG_OK;
+    int64_t element = element_of(p->kv_dtype);
+    attention_args_fill(&args->base, p, call);
+    args->o = (float *)(void *)workspace;
+    args->m = (float *)(void *)(workspace + o_bytes);
+    args->l = (float *)(void *)(workspace + o_bytes + align256(part_count(p) * 4u));
+    args->run_shift = run_shift;
+    args->parts = (int32_t)parts_of(segments_of(p), run_shift);
+    args->aligned = caches_are_aligned(call);
+    args->block_shift = shift_of(p->block_size);
+    args->k_block8 = (uint32_t)(p->k_block_stride * element / 8);
+    args->k_slot8 = (uint32_t)(p->k_slot_stride * element / 8);
+    args->k_head8 = (uint32_t)(p->k_head_stride * element / 8);
+    args->v_block8 = (uint32_t)(p->v_block_stride * element / 8);
+    args->v_slot8 = (uint32_t)(p->v_slot_stride * element / 8);
+    args->v_head8 = (uint32_t)(p->v_head_stride * element / 8);
+}
+
+/* Parts, then their tree, which is launched while the parts are computed and waits for them. */
+static opreg_status run_both(const gpu_plan *plan, const opreg_paged_attn_decode *p,
+                             const opreg_call *call, const gpu_launch *part,
+                             const split_args *args) {
+    gpu_launch merge = {symbol_of(p->head_dim, 0, 0), 1, 1, 1, SPLIT_MERGE_THREADS, 0, 1};
+    opreg_status status = gpu_run(call->host, plan->device, part, args, call->stream);
+    if (status != OPREG_OK || args->parts <= 1) {
+        return status;
+    }
+    merge.grid_x = (uint32_t)p->q_heads;
+    merge.grid_y = (uint32_t)p->tokens;
+    merge.shared = (uint32_t)(4 * args->parts + ((args->parts + 7) / 8 + 3) * p->head_dim) * 4u;
+    return gpu_run(call->host, plan->device, &merge, args, call->stream);
+}
+
+opreg_status tensor_attention_supports(const opreg_device *dev, const void *problem,
+                                       char reason[128]) {
+    const opreg_paged_attn_decode *p = problem;
+    if (p->kv_dtype != OPREG_BF16 && p->kv_dtype != OPREG_F16) {
+        snprintf(reason, 128, "cache dtype %u is not one of bf16 f16", p->kv_dtype);
+        return OPREG_E_UNSUPPORTED;
+    }
+    if (symbol_of(p->head_dim, -1, p->kv_dtype) ==
+        UINT32_MAX) { /* at 256 split_attention is faster */
+        snprintf(reason, 128, "head_dim %d is not one of 64 128", p->head_dim);
+        return OPREG_E_UNSUPPORTED;
+    }
+    return split_attention_supports(dev, problem, reason);
+}
+
+uint64_t tensor_attention_workspace(const opreg_device *dev, const void *problem) {
+    return split_attention_workspace(dev, problem);
+}
+
+static opreg_status run_split(void *state, const opreg_paged_attn_decode *p, const opreg_call *call,
+                              uint32_t symbol, int32_t heads, uint32_t threads) {
+    const gpu_plan *plan = state;
+    const struct split_kernel *kernel = kernel_of(symbol);
+    split_args args = {.parts = 0};
+    gpu_launch part = {symbol, 1, 1, 1, threads, kernel->shared, 0};
     if (p->tokens == 0) {
         return OPREG_OK;
     }
-    attention_args_fill(&args.base, p, call);
-    args.o = (float *)(void *)workspace;
-    args.m = (float *)(void *)(workspace + o_bytes);
-    args.l = (float *)(void *)(workspace + o_bytes + align256(part_count(p) * 4u));
-    part.grid_x = (uint32_t)args.segments;
-    part.grid_y = (uint32_t)(p->kv_heads * ((group + heads - 1) / heads));
+    fill_args(&args, p, call, run_shift_of(p, heads, gpu_units(plan->device) * kernel->blocks));
+    part.grid_x = (uint32_t)(p->kv_heads * chunks_of(p, heads));
+    part.grid_y = args.parts > 1 ? (uint32_t)args.parts : 1u; /* a row of no keys too */
     part.grid_z = (uint32_t)p->tokens;
-    part.block = (uint32_t)p->head_dim;
-    merge.grid_x = (uint32_t)p->q_heads;
-    merge.grid_y = (uint32_t)p->tokens;
-    merge.shared = (uint32_t)(4 * args.segments + (args.segments + 7) / 8 * p->head_dim) * 4u;
-    if (args.segments > 0) {
-        status = gpu_run(call->host, plan->device, &part, &args, call->stream);
+    return run_both(plan, p, call, &part, &args);
+}
+
+opreg_status split_attention_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_paged_attn_decode *p = problem;
+    const gpu_plan *plan = state;
+    if (!caches_are_aligned(call)) { /* the same bits */
+        return base_attention_run(state, problem, call);
     }
-    return status != OPREG_OK
-               ? status
-               : gpu_run(call->host, plan->device, &merge, &args, call->stream);
+    int32_t heads = heads_of(p, gpu_units(plan->device));
+    return run_split(state, p, call, symbol_of(p->head_dim, heads, p->kv_dtype), heads,
+                     (uint32_t)p->head_dim);
+}
+
+opreg_status tensor_attention_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_paged_attn_decode *p = problem;
+    return run_split(state, p, call, symbol_of(p->head_dim, -1, p->kv_dtype), TENSOR_HEADS,
+                     32 * TENSOR_WAVES);
 }

@@ -4,7 +4,8 @@
  * Every case rotates weights (or routes, or pages) that together exceed four times the L2, inside one
  * captured graph; the time is the median of 25 replays.  Rows as in bench/baselines: tabs, one line a
  * (problem, variant).  The check beside the time: bits equal to the plugin's baseline on all outputs,
- * and NMSE against float64 of the raw activations on up to 512 of them. */
+ * and NMSE against float64 of the raw activations on up to 512 of them; of attention that is not
+ * canonical, NMSE against the baseline. */
 #include "device.h"
 
 #include <inttypes.h>
@@ -294,6 +295,25 @@ static double error_of(rig *r, rig_case *c) {
     return error / norm;
 }
 
+/* NMSE of the device's attention rows to those on the host, which the baseline gave. */
+static double error_to_host(rig *r, rig_case *c) {
+    const opreg_paged_attn_decode *p = &c->problem.attn;
+    double error = 0, norm = 0;
+    void *got = malloc((size_t)c->host[OPREG_ATTN_OUT].bytes);
+    rig_down(r, got, c->device[OPREG_ATTN_OUT].ptr, c->host[OPREG_ATTN_OUT].bytes);
+    for (int64_t token = 0; token < p->tokens; token++) {
+        for (int64_t e = 0; e < (int64_t)p->q_heads * p->head_dim; e++) {
+            int64_t at = token * p->out_stride + e;
+            double x = (double)canonical_load(c->host[OPREG_ATTN_OUT].ptr, at, p->out_dtype);
+            double d = (double)canonical_load(got, at, p->out_dtype) - x;
+            error += d * d;
+            norm += x * x;
+        }
+    }
+    free(got);
+    return error / norm;
+}
+
 /* ---- lines ----------------------------------------------------------------------------------------- */
 
 static int listed(const opreg_kernel *kernel, uint32_t format) {
@@ -386,7 +406,8 @@ static void one(rig *r, opreg_op op, const char *text) {
             if (rot.side_buffer[rot.count - 1] != NULL) {
                 c.device[rot.side_index].ptr = rot.side_buffer[rot.count - 1];
             }
-            if (!is_base && kernel->level == OPREG_LEVEL_CANONICAL) {
+            if (!is_base &&
+                (kernel->level == OPREG_LEVEL_CANONICAL || op == OPREG_OP_PAGED_ATTN_DECODE)) {
                 rig_poison(r, &c);
                 rig_run_gpu(r, &c, base, 0, NULL);
                 for (uint32_t b = 0; b < c.num_bufs; b++) {
@@ -406,6 +427,9 @@ static void one(rig *r, opreg_op op, const char *text) {
             if (is_base) {
                 base = kernel;
                 base_us = us;
+            } else if (op == OPREG_OP_PAGED_ATTN_DECODE &&
+                       kernel->level != OPREG_LEVEL_CANONICAL) {
+                nmse = error_to_host(r, &c);
             } else if (kernel->level == OPREG_LEVEL_CANONICAL) {
                 differ = rig_compare(r, &c, kernel->name);
             }

@@ -160,6 +160,7 @@ static void a_refusal_names_the_number(void **state) {
                                          .kv_heads = 2,
                                          .head_dim = 80,
                                          .kv_dtype = OPREG_BF16,
+                                         .block_size = 16,
                                          .max_seq_len = 100};
     char reason[128] = "";
     (void)state;
@@ -176,6 +177,32 @@ static void a_refusal_names_the_number(void **state) {
     assert_int_equal(kernel_named(&plugin, "split_attention")->supports(&device, &attention, reason),
                      OPREG_E_UNSUPPORTED);
     assert_string_equal(reason, "head_dim 80 is not one of 64 128 256");
+    attention.head_dim = 64;
+    attention.kv_dtype = OPREG_F8_E4M3;
+    attention.v_slot_stride = 8;
+    assert_int_equal(kernel_named(&plugin, "split_attention")->supports(&device, &attention, reason),
+                     OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "a cache stride is not a multiple of 16 bytes");
+    attention.v_slot_stride = 16;
+    assert_int_equal(kernel_named(&plugin, "split_attention")->supports(&device, &attention, reason),
+                     OPREG_OK);
+    assert_int_equal(
+        kernel_named(&plugin, "tensor_attention")->supports(&device, &attention, reason),
+        OPREG_E_UNSUPPORTED);
+    assert_non_null(strstr(reason, "is not one of bf16 f16"));
+    attention.kv_dtype = OPREG_F16;
+    attention.head_dim = 256;
+    assert_int_equal(
+        kernel_named(&plugin, "tensor_attention")->supports(&device, &attention, reason),
+        OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "head_dim 256 is not one of 64 128");
+    attention.head_dim = 64;
+    attention.kv_dtype = OPREG_BF16;
+    attention.k_block_stride = 1 << 20;
+    attention.num_blocks = 1 << 15;
+    assert_int_equal(kernel_named(&plugin, "split_attention")->supports(&device, &attention, reason),
+                     OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "a cache of 32768 pages is larger than 32 GiB");
 }
 
 static void many_rows_of_x_go_in_tiles_where_the_format_has_them(void **state) {
