@@ -1,63 +1,110 @@
 /* SPDX-License-Identifier: MIT
- * mix_glu: moe_glu over ROCmFP2_MIX in the layout rows32, canonical order.
+ * mix_glu: moe_glu over ROCmFP2_MIX and ROCmFP3_MIX in the layout rows32, canonical order.
  *
- * A block is a tile of 32 rows of one group's expert, lane = row, gate and up in the same lane, so x
- * is read once for both.  Wave v of 16 takes the block pairs v, v + 16, ..: accumulators 2v and
- * 2v + 1.  Four bits of code are two weights.  Their levels come from tables in shared memory with
- * one word a bank, so any mix of lanes is free of conflicts: every other pair as one word of two
- * bf16, the rest as two words of f32, which spends fewer instructions and more shared reads. */
+ * A block is a tile of 32 rows of one group's expert, lane = row, gate and up in the same lane, so
+ * x is read once for both.  Wave v of 16 takes the block pairs v, v + 16, ..: accumulators 2v and
+ * 2v + 1.  The codes of two weights are the number of a word in a table in shared memory. */
 #include "rows32_load.cuh"
 #include "rows32_route.cuh"
 
 #define MIX_WAVES 16
 
-/* By tensor: pairs of bf16, then the first and the second level as f32; each by book, four bits. */
-struct mix_tables {
-    uint32_t words[2][3][32];
-};
+DEVICE uint32_t word_at(const uint32_t *table, uint32_t offset) {
+    return *(const uint32_t *)((const uint8_t *)table + offset);
+}
 
-DEVICE void make_tables(mix_tables *tables, const opreg_side *gate, const opreg_side *up) {
-    uint32_t t = thread_index();
-    if (t < 64u) {
-        const opreg_side *side = t < 32u ? gate : up;
-        uint32_t book = t >> 4 & 1u, first = t & 3u, second = t >> 2 & 3u;
+/* Two levels of bf16 times two of x. */
+DEVICE float fold_pair(uint32_t pair, float x0, float x1, float sum) {
+    sum = __fmaf_rn(__uint_as_float(pair << 16), x0, sum);
+    return __fmaf_rn(__uint_as_float(pair & 0xffff0000u), x1, sum);
+}
+
+/* Two bits a weight: 16 pairs a book.  A table has one word a bank, so any mix of lanes is free of
+ * conflicts; every other pair comes as two f32 from two tables, which spends fewer instructions. */
+struct mix2 {
+    static const int words = 4, group = 640, table_words = 96, blocks = 2;
+    uint32_t codes[words], meta;
+
+    /* Where the lane's first bytes of a group lie, and its next group's. */
+    static __device__ __forceinline__ uint32_t own(uint32_t lane) { return lane * 16u; }
+
+    __device__ __forceinline__ void load(const uint8_t *at, uint32_t lane) {
+        uint4 c = __ldcs((const uint4 *)at);
+        codes[0] = c.x, codes[1] = c.y, codes[2] = c.z, codes[3] = c.w;
+        meta = __ldcs((const uint32_t *)(at + 512 - 12 * (int32_t)lane));
+    }
+
+    /* Word `i` of a table: pairs of bf16, the first as f32, the second as f32; by book, four bits.
+     */
+    static __device__ __forceinline__ uint32_t table_word(const opreg_side *side, uint32_t i) {
+        uint32_t book = i >> 4 & 1u, first = i & 3u, second = i >> 2 & 3u;
         uint32_t a = bits_of(side->levels[4 * book + first]);
         uint32_t b = bits_of(side->levels[4 * book + second]);
-        tables->words[t >> 5][0][t & 31u] = a >> 16 | (b & 0xffff0000u);
-        tables->words[t >> 5][1][t & 31u] = a;
-        tables->words[t >> 5][2][t & 31u] = b;
+        return i < 32u ? a >> 16 | (b & 0xffff0000u) : i < 64u ? a : b;
     }
-}
 
-DEVICE uint32_t table_word(const uint32_t (*tables)[32], int which, uint32_t offset) {
-    return *(const uint32_t *)((const uint8_t *)tables[which] + offset);
-}
-
-/* Four weights of a half: codes in bits 8q .. 8q + 7; book is 0 or 64. */
-DEVICE float fold4(uint32_t codes, int q, uint32_t book, const uint32_t (*tables)[32],
-                   const float4 &x, float sum) {
-    uint32_t first = ((q ? codes >> (8 * q - 2) : codes << 2) & 0x3cu) | book;
-    uint32_t second = (codes >> (8 * q + 2) & 0x3cu) | book;
-    uint32_t pair = table_word(tables, 0, first);
-    float c = __uint_as_float(table_word(tables, 1, second));
-    float d = __uint_as_float(table_word(tables, 2, second));
-    sum = __fmaf_rn(__uint_as_float(pair << 16), x.x, sum);
-    sum = __fmaf_rn(__uint_as_float(pair & 0xffff0000u), x.y, sum);
-    sum = __fmaf_rn(c, x.z, sum);
-    return __fmaf_rn(d, x.w, sum);
-}
-
-struct mix_group {
-    uint4 codes;
-    uint32_t meta;
+    /* 16 weights of half h against x.  A byte of `books` is 0 or 64, and the offsets of the pairs
+     * lie in the bytes of two words. */
+    __device__ __forceinline__ float fold(int h, uint32_t books, const uint32_t *table,
+                                          const float4 *x) const {
+        uint32_t book = __byte_perm(books, 0u, 0x1111u * (uint32_t)h);
+        uint32_t even = (codes[h] << 2 & 0x3c3c3c3cu) | book;
+        uint32_t odd = (codes[h] >> 2 & 0x3c3c3c3cu) | book;
+        float sum = 0.0f;
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            uint32_t select = 0x4440u + (uint32_t)q;
+            uint32_t second = __byte_perm(odd, 0u, select);
+            float4 v = x[4 * h + q];
+            sum = fold_pair(word_at(table, __byte_perm(even, 0u, select)), v.x, v.y, sum);
+            sum = __fmaf_rn(__uint_as_float(word_at(table + 32, second)), v.z, sum);
+            sum = __fmaf_rn(__uint_as_float(word_at(table + 64, second)), v.w, sum);
+        }
+        return sum;
+    }
 };
 
-DEVICE mix_group load_mix(const uint8_t *group, uint32_t lane) {
-    mix_group g;
-    g.codes = __ldcs((const uint4 *)group + lane);
-    g.meta = __ldcs((const uint32_t *)(group + 512) + lane);
-    return g;
-}
+/* Three bits a weight: 64 pairs a book as two bf16. */
+struct mix3 {
+    static const int words = 6, group = 896, table_words = 128, blocks = 1;
+    uint32_t codes[words], meta;
+
+    static __device__ __forceinline__ uint32_t own(uint32_t lane) { return lane * 16u; }
+
+    __device__ __forceinline__ void load(const uint8_t *at, uint32_t lane) {
+        uint4 c = __ldcs((const uint4 *)at);
+        uint2 d = __ldcs((const uint2 *)(at + 512 - 8 * (int32_t)lane));
+        codes[0] = c.x, codes[1] = c.y, codes[2] = c.z, codes[3] = c.w;
+        codes[4] = d.x, codes[5] = d.y;
+        meta = __ldcs((const uint32_t *)(at + 768 - 12 * (int32_t)lane));
+    }
+
+    static __device__ __forceinline__ uint32_t table_word(const opreg_side *side, uint32_t i) {
+        uint32_t book = i >> 6 & 1u, first = i & 7u, second = i >> 3 & 7u;
+        uint32_t a = bits_of(side->levels[8 * book + first]);
+        uint32_t b = bits_of(side->levels[8 * book + second]);
+        return a >> 16 | (b & 0xffff0000u);
+    }
+
+    /* A byte of `books` is 0 or 64. */
+    __device__ __forceinline__ float fold(int h, uint32_t books, const uint32_t *table,
+                                          const float4 *x) const {
+        /* 48 bits of codes: the lower 32 and the upper 32 */
+        uint32_t a = codes[h * 3 / 2], b = codes[h * 3 / 2 + 1];
+        uint32_t low = h & 1 ? a >> 16 | b << 16 : a, high = h & 1 ? b : a >> 16 | b << 16;
+        uint32_t book = (books >> 8 * h & 64u) * 4u;
+        float sum = 0.0f;
+#pragma unroll
+        for (int q = 0; q < 8; q++) {
+            uint32_t bits = q < 5 ? low : high;
+            int shift = (q < 5 ? 6 * q : 6 * q - 16) - 2;
+            uint32_t at = ((shift < 0 ? bits << 2 : bits >> shift) & 0xfcu) | book;
+            float4 v = x[4 * h + q / 2];
+            sum = fold_pair(word_at(table, at), q & 1 ? v.z : v.x, q & 1 ? v.w : v.y, sum);
+        }
+        return sum;
+    }
+};
 
 /* The scale bytes of four halves, those above 0x7e made 0: ue4m3_half of them is their value. */
 DEVICE uint32_t scale_bytes(uint32_t meta, uint32_t mask) {
@@ -71,9 +118,9 @@ DEVICE float half_scale(uint32_t bytes, int h) {
     return __uint_as_float(at20 & 0x07f00000u) * 0x1p+119f;
 }
 
-KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows32_args args) {
+template <class F> DEVICE void mix_glu(const rows32_args &args) {
     extern __shared__ __align__(16) float mix_x[];
-    __shared__ __align__(128) mix_tables tables;
+    __shared__ __align__(128) uint32_t tables[2][F::table_words];
     __shared__ float reduction[2][32][32];
     const matmul_args &a = args.base;
     uint32_t lane = lane_index(), wave = wave_index(), groups = args.groups;
@@ -89,12 +136,16 @@ KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows
     bool known = expert >= 0 && expert < a.experts;
     int64_t at = known ? expert : 0;
     const opreg_side *gate_side = a.side[0] + at, *up_side = a.side[1] + at;
-    const uint8_t *gate = a.data[0] + at * a.expert_stride[0] + (int64_t)block_x() * 32 * a.row_bytes;
+    const uint8_t *gate =
+        a.data[0] + at * a.expert_stride[0] + (int64_t)block_x() * 32 * a.row_bytes;
     const uint8_t *up = a.data[1] + at * a.expert_stride[1] + (int64_t)block_x() * 32 * a.row_bytes;
-    make_tables(&tables, gate_side, up_side);
+    for (uint32_t i = thread_index(); i < F::table_words; i += 32 * MIX_WAVES) {
+        tables[0][i] = F::table_word(gate_side, i);
+        tables[1][i] = F::table_word(up_side, i);
+    }
     uint32_t gate_mode = gate_side->mode, up_mode = up_side->mode;
     uint32_t gate_mask = gate_mode ? 0x7f7f7f7fu : ~0u, up_mask = up_mode ? 0x7f7f7f7fu : ~0u;
-    uint32_t gate_book = gate_mode ? 64u : 0u, up_book = up_mode ? 64u : 0u;
+    uint32_t gate_book = gate_mode ? 0x40404040u : 0u, up_book = up_mode ? 0x40404040u : 0u;
     for (int32_t e = begin; e < end; e++) {
         int32_t token = a.route.entry_token[e], dst = a.route.entry_dst[e];
         if (dst < 0 || dst >= (int32_t)a.route.cap_entries) {
@@ -107,10 +158,12 @@ KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows
             continue;
         }
         int64_t row = a.by_dst ? dst : token;
-        mix_group g, u;
+        F g, u;
+        uint32_t own = wave * F::group + F::own(lane);
+        const uint8_t *next = gate + own, *next_up = up + own;
         if (wave < groups) {
-            g = load_mix(gate + wave * 640u, lane);
-            u = load_mix(up + wave * 640u, lane);
+            g.load(next, lane);
+            u.load(next_up, lane);
         }
         for (int64_t i = thread_index(); i < a.k; i += 32 * MIX_WAVES) {
             mix_x[i] = canonical_load(a.x, row * a.x_stride + i, a.x_dtype);
@@ -119,31 +172,23 @@ KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows
         float acc_gate[2] = {0.0f, 0.0f}, acc_up[2] = {0.0f, 0.0f};
 #pragma unroll 1
         for (uint32_t p = wave; p < groups; p += MIX_WAVES) {
-            mix_group now = g, now_up = u;
+            F now = g, now_up = u;
+            next += MIX_WAVES * F::group;
+            next_up += MIX_WAVES * F::group;
             if (p + MIX_WAVES < groups) {
-                g = load_mix(gate + (p + MIX_WAVES) * 640u, lane);
-                u = load_mix(up + (p + MIX_WAVES) * 640u, lane);
+                g.load(next, lane);
+                u.load(next_up, lane);
             }
             const float4 *x = (const float4 *)(mix_x + p * 64u);
             uint32_t scales = scale_bytes(now.meta, gate_mask);
             uint32_t scales_up = scale_bytes(now_up.meta, up_mask);
-            uint32_t gate_codes[4] = {now.codes.x, now.codes.y, now.codes.z, now.codes.w};
-            uint32_t up_codes[4] = {now_up.codes.x, now_up.codes.y, now_up.codes.z, now_up.codes.w};
+            uint32_t books = now.meta >> 1 & gate_book, books_up = now_up.meta >> 1 & up_book;
 #pragma unroll
             for (int h = 0; h < 4; h++) {
-                uint32_t book = now.meta >> (8 * h + 1) & gate_book;
-                uint32_t book_up = now_up.meta >> (8 * h + 1) & up_book;
-                float sum_gate = 0.0f, sum_up = 0.0f;
-#pragma unroll
-                for (int q = 0; q < 4; q++) {
-                    float4 v = x[4 * h + q];
-                    sum_gate = fold4(gate_codes[h], q, book, tables.words[0], v, sum_gate);
-                    sum_up = fold4(up_codes[h], q, book_up, tables.words[1], v, sum_up);
-                }
-                acc_gate[h >> 1] =
-                    __fmaf_rn(half_scale(scales, h), sum_gate, acc_gate[h >> 1]);
-                acc_up[h >> 1] =
-                    __fmaf_rn(half_scale(scales_up, h), sum_up, acc_up[h >> 1]);
+                float sum_gate = now.fold(h, books, tables[0], x);
+                float sum_up = now_up.fold(h, books_up, tables[1], x);
+                acc_gate[h >> 1] = __fmaf_rn(half_scale(scales, h), sum_gate, acc_gate[h >> 1]);
+                acc_up[h >> 1] = __fmaf_rn(half_scale(scales_up, h), sum_up, acc_up[h >> 1]);
             }
         }
         reduction[0][2 * wave][lane] = acc_gate[0];
@@ -164,3 +209,11 @@ KERNEL __launch_bounds__(32 * MIX_WAVES, 2) mix_glu(const __grid_constant__ rows
         __syncthreads();
     }
 }
+
+#define MIX_KERNEL(name, format)                                                                   \
+    KERNEL __launch_bounds__(32 * MIX_WAVES, format::blocks)                                       \
+        name(const __grid_constant__ rows32_args args) {                                           \
+        mix_glu<format>(args);                                                                     \
+    }
+MIX_KERNEL(mix2_glu, mix2)
+MIX_KERNEL(mix3_glu, mix3)

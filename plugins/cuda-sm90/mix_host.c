@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * mix_host.c - mix_glu: moe_glu over ROCmFP2_MIX. */
+ * mix_host.c - mix_glu: moe_glu over ROCmFP2_MIX and ROCmFP3_MIX. */
 #include "kernels.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 opreg_status mix_glu_supports(const opreg_device *dev, const void *problem, char reason[128]) {
     const opreg_moe_matmul *p = problem;
     (void)dev;
-    if (p->b_dtype != OPREG_ROCMFP2_MIX) {
-        snprintf(reason, 128, "weight format %u is not rocmfp2_mix", p->b_dtype);
+    if (p->b_dtype != OPREG_ROCMFP2_MIX && p->b_dtype != OPREG_ROCMFP3_MIX) {
+        snprintf(reason, 128, "weight format %u is not rocmfp2_mix or rocmfp3_mix", p->b_dtype);
     } else if (p->layout != OPREG_LAYOUT_ANY && p->layout != PREPARED_ROWS32) {
         snprintf(reason, 128, "weight layout %u is not rows32, %u", p->layout, PREPARED_ROWS32);
     } else if (p->k % 64 != 0 || p->k > 16384) {
@@ -30,7 +30,8 @@ uint64_t mix_glu_workspace(const opreg_device *dev, const void *problem) {
 opreg_status mix_glu_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_moe_matmul *p = problem;
     const gpu_plan *plan = state;
-    gpu_launch launch = {SM90_FIRST_MIX, 1, 1, 1, 512, 0, plan->chained};
+    uint32_t symbol = SM90_FIRST_MIX + (p->b_dtype == OPREG_ROCMFP3_MIX ? 1u : 0u);
+    gpu_launch launch = {symbol, 1, 1, 1, 512, 0, plan->chained};
     rows32_args args = {.groups = (uint32_t)(p->k / 64), .chained = plan->chained};
     rows32_moe_args(p, call, &args.base);
     launch.grid_x = (uint32_t)((p->n + 31) / 32);

@@ -4,7 +4,7 @@
 #include "kernels.h"
 #include "program.h"
 
-static const uint32_t fp2_mix_only[] = {OPREG_ROCMFP2_MIX, 0};
+static const uint32_t mix_formats[] = {OPREG_ROCMFP2_MIX, OPREG_ROCMFP3_MIX, 0};
 
 static const char rows32_one_summary[] = "one row of x, a lane a weight row, quantizes x itself";
 static const char rows32_eight_summary[] = "up to 8 rows of x a pass on int8 tensor cores";

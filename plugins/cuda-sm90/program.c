@@ -58,7 +58,8 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"
 #include "split_list.inc"
-    {"mix_glu", SM90_IMAGE_MIX, 64u * 1024u},
+    {"mix2_glu", SM90_IMAGE_MIX, 64u * 1024u},
+    {"mix3_glu", SM90_IMAGE_MIX, 64u * 1024u},
     {"rows32_records", SM90_IMAGE_RECORDS, 0},
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256

@@ -33,7 +33,7 @@ enum sm90_symbol_mix {
 #undef SPLIT_MERGE
 #undef SPLIT_TENSOR
 
-enum sm90_symbol_words { SM90_RECORDS = SM90_FIRST_MIX + 1, SM90_FIRST_WORDS };
+enum sm90_symbol_words { SM90_RECORDS = SM90_FIRST_MIX + 2, SM90_FIRST_WORDS };
 
 enum sm90_image {
     SM90_IMAGE_32 = BASELINE_IMAGES,
