@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * split_finish.cuh - from the parts of a block's waves to the output, canonical order.
  *
- * wave parts -> a segment's part -> a run's part -> the row, or stored; then
- * split_merge -> the row.  A thread of the
- * block holds PER neighbouring elements of one head. */
+ * wave parts -> a segment's part -> a run's part; that of a row's only run -> the row, others are
+ * stored, and split_merge -> the row.  A thread of the block holds PER neighbouring elements of one
+ * head. */
 #ifndef OPREG_SM90_SPLIT_FINISH_CUH
 #define OPREG_SM90_SPLIT_FINISH_CUH
 
