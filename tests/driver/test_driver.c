@@ -379,14 +379,16 @@ static void a_run_only_launches(void **state) {
 static void the_switch_chain_lets_launches_overlap(void **state) {
     opreg_registry *reg = registry();
     opreg_device row;
+    long own; /* launches of one run that follow one another always                                */
     (void)state;
     assert_works(opreg_enable(reg, plugin, "exact"));
     assert_int_equal(devices(reg, &row, 1), 1);
     assert_works(engine_step(reg, &row));
-    assert_int_equal(driver->chained, 0);
+    own = driver->chained;
+    assert_true(own < driver->launches / 2);
     assert_works(opreg_enable(reg, "cuda-sm90/chain", "on"));
     assert_works(engine_step(reg, &row));
-    assert_true(driver->chained > 0);
+    assert_true(driver->chained - own > own);
     close_registry(reg);
 }
 
