@@ -183,13 +183,16 @@ void matmul_args_weight(matmul_args *args, int which, const opreg_weight_view *v
 static matmul_shape baseline_shape(uint32_t format, uint32_t layout) {
     uint32_t symbol = layout == PREPARED_SLOT4 ? slot4_symbol(format, SLOT4_BASELINE)
                                                : gpu_format_find(format)->symbol;
-    return (matmul_shape){symbol, BASELINE_THREADS / 32, BASELINE_THREADS, 1};
+    return (matmul_shape){.symbol = symbol,
+                          .outputs = BASELINE_THREADS / 32,
+                          .threads = BASELINE_THREADS,
+                          .rows = 1};
 }
 
 static opreg_status run_matmul(const opreg_host *host, const gpu_plan *plan,
                                const matmul_shape *shape, const matmul_args *args,
                                void *stream) {
-    gpu_launch launch = {shape->symbol, 1, 1, 1, shape->threads, 0, 0};
+    gpu_launch launch = {shape->symbol, 1, 1, 1, shape->threads, shape->shared, 0};
     int64_t rows = args->route.header != NULL ? args->route.cap_groups
                                               : (args->m + shape->rows - 1) / shape->rows;
     if (rows == 0 || args->n == 0) {
@@ -244,7 +247,7 @@ opreg_status gpu_matmul_run(void *state, const void *problem, const opreg_call *
     for (uint32_t i = 0; i < call->num_weights && i < 2; i++) {
         matmul_args_weight(&args, (int)i, call->weights[i], format);
     }
-    if (format->act_block != 0 && !is_planes(p->x_dtype)) {
+    if (format->act_block != 0 && !is_planes(p->x_dtype) && !shape->takes_x) {
         status = launch_quantize(call, plan, args.x, p->x_dtype, p->m, p->k, p->x_stride,
                                  format->act_block,
                                  planes_at(0, p->m, p->k, format->act_block), &args);

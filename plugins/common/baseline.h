@@ -95,6 +95,8 @@ opreg_status launch_quantize(const opreg_call *call, const gpu_plan *plan, const
 typedef struct matmul_shape {
     uint32_t symbol;
     uint32_t outputs, threads, rows; /* of a block; rows: of x                                     */
+    uint32_t shared;                 /* dynamic shared memory                                      */
+    uint32_t takes_x;                /* dense calls: the kernel quantizes x itself                 */
 } matmul_shape;
 /* Run a dense or a grouped problem: x is quantized into the workspace where the format asks for it. */
 opreg_status gpu_matmul_run(void *state, const void *problem, const opreg_call *call,

@@ -50,7 +50,7 @@ DEVICE float dot_slices(const matmul_args &a, const weight_row &w, const activat
         DEVICE_MEMBER float last(float sum) { return (final_) == 1.0f ? sum : sum * (final_); }    \
         DEVICE_MEMBER void slice(const uint8_t *block, int j, const uint32_t *q,                   \
                                  const int32_t *sums, const opreg_side *side, int32_t *n) {        \
-            name##_slice(block, j, q, sums, side, n);                                              \
+            name##_slice<byte_dots>(block, j, q, sums, side, n);                                   \
         }                                                                                          \
         DEVICE_MEMBER float term(const uint8_t *block, int part, const int32_t *n, float yd,       \
                                  const opreg_side *side) {                                         \

@@ -18,6 +18,8 @@ import sys
 FIELDS = (".vgpr_count", ".vgpr_spill_count", ".sgpr_spill_count", ".group_segment_fixed_size",
           ".private_segment_fixed_size", ".wavefront_size")
 NEVER = ("scratch_", "flat_", "buffer_load", "buffer_store", "v_movrel", "s_setreg")
+# what --write notes as needed by a new kernel that has it
+WATCHED = ("v_dot4_i32_iu8", "v_wmma_i32_16x16x16_iu8", "global_load_b128", "ds_load_b128")
 # VGPRs of a SIMD in wave32 and the unit they are given out in, both targets alike
 VGPRS, GRANULE, MOST_WAVES = 1536, 24, 16
 
@@ -135,8 +137,8 @@ def main():
         with open(options.table, "w", encoding="utf-8") as out:
             out.write("# kernel\twaves\tlds\tneeds\tlacks\n")
             for name, (data, mnemonics) in seen.items():
-                old = rows.get(name, (0, 0, "v_dot4_i32_iu8" if "v_dot4_i32_iu8" in mnemonics
-                                      else "-", "-"))
+                has = [w for w in WATCHED if any(m.startswith(w) for m in mnemonics)]
+                old = rows.get(name, (0, 0, " ".join(has) or "-", "-"))
                 out.write(f"{name}\t{waves_of(data['.vgpr_count'])}\t"
                           f"{data['.group_segment_fixed_size']}\t{old[2]}\t{old[3]}\n")
         return

@@ -38,6 +38,17 @@ DEVICE float wave_read(float value, int lane) { return __shfl_sync(0xffffffffu, 
 DEVICE uint32_t wave_read(uint32_t value, int lane) {
     return __shfl_sync(0xffffffffu, value, lane);
 }
+/* The value of one lane, the same number in all lanes, which all take part. */
+DEVICE float wave_scalar(float value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+DEVICE uint32_t wave_scalar(uint32_t value, int lane) {
+    return __shfl_sync(0xffffffffu, value, lane);
+}
+/* The f16 in the low 16 bits. */
+DEVICE float half_to_float(uint32_t half) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)half));
+    return value;
+}
 /* Signed bytes: c + sum of four products. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 610 /* no dp4a: four byte-selecting multiply-adds */
 DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
@@ -138,6 +149,15 @@ DEVICE uint32_t wave_read(uint32_t value, int lane) {
 }
 DEVICE float wave_read(float value, int lane) {
     return __builtin_bit_cast(float, wave_read(__builtin_bit_cast(uint32_t, value), lane));
+}
+DEVICE uint32_t wave_scalar(uint32_t value, int lane) {
+    return (uint32_t)__builtin_amdgcn_readlane((int)value, lane);
+}
+DEVICE float wave_scalar(float value, int lane) {
+    return __builtin_bit_cast(float, wave_scalar(__builtin_bit_cast(uint32_t, value), lane));
+}
+DEVICE float half_to_float(uint32_t half) {
+    return (float)__builtin_bit_cast(_Float16, (uint16_t)half);
 }
 DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
     return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, c, false);

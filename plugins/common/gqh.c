@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * gqh.c - what the GQH variants take, and which kernel of a format a call gets. */
 #include "gqh.h"
-#include "qdot.h"
+#include "tiny_n.h"
 
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ static uint32_t symbol_of(uint32_t format, uint32_t kernel) {
     while (gqh_formats[at] != format) {
         at++;
     }
-    return qdot_end_symbol() + KERNELS * at + kernel;
+    return tiny_n_end_symbol() + KERNELS * at + kernel;
 }
 
 static opreg_status check(const opreg_matmul_bt_quant *p, int64_t m_min, int64_t m_max,
@@ -61,8 +61,10 @@ opreg_status gqh_gemv_run(void *state, const void *problem, const opreg_call *ca
     const opreg_matmul_bt_quant *p = problem;
     const gpu_plan *plan = state;
     int deep = p->n >= (int64_t)DEEP_ROWS_PER_UNIT * gpu_units(plan->device);
-    matmul_shape shape = {symbol_of(p->b_dtype, deep ? KERNEL_DEEP : KERNEL_WIDE),
-                          GQH_THREADS / 32 * (deep ? 1 : GQH_ROWS), GQH_THREADS, 1};
+    matmul_shape shape = {.symbol = symbol_of(p->b_dtype, deep ? KERNEL_DEEP : KERNEL_WIDE),
+                          .outputs = GQH_THREADS / 32 * (deep ? 1 : GQH_ROWS),
+                          .threads = GQH_THREADS,
+                          .rows = 1};
     return gpu_matmul_run(state, problem, call, &shape);
 }
 
@@ -77,7 +79,9 @@ uint64_t gqh_cols_workspace(const opreg_device *dev, const void *problem) {
 
 opreg_status gqh_cols_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
-    matmul_shape shape = {symbol_of(p->b_dtype, (uint32_t)p->m), GQH_THREADS / 32 * GQH_COLUMN_ROWS,
-                          GQH_THREADS, (uint32_t)p->m};
+    matmul_shape shape = {.symbol = symbol_of(p->b_dtype, (uint32_t)p->m),
+                          .outputs = GQH_THREADS / 32 * GQH_COLUMN_ROWS,
+                          .threads = GQH_THREADS,
+                          .rows = (uint32_t)p->m};
     return gpu_matmul_run(state, problem, call, &shape);
 }

@@ -11,6 +11,7 @@
 #define OPREG_PLUGINS_GQH_CUH
 
 #include "baseline_formats.cuh"
+#include "eight.cuh"
 #include "gqh_args.h"
 #include "slices.cuh"
 
@@ -105,25 +106,13 @@ struct gqh2_c_wire {
     }
 };
 
-DEVICE void load_eight(const void *x, int64_t at, uint32_t dtype, float *out) {
-    if (dtype == OPREG_F32) {
-        uint32_t bits[8];
-        load_words<8>((const uint8_t *)((const float *)x + at), bits);
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            out[i] = float_of(bits[i]);
-        }
-    } else {
-        load_activations<8>(x, at, dtype, out);
-    }
-}
-
 /* Sums of one weight's ROWS rows with COLUMNS rows of x, in all lanes. */
-template <class F, int ROWS, int COLUMNS, int DEPTH>
+template <class F, int ROWS, int COLUMNS, int DEPTH, uint32_t X>
 DEVICE void gqh_rows(const matmul_args &a, int which, uint32_t n, int64_t x_row, gqh_tables *tables,
                      float (*sum)[COLUMNS]) {
     const opreg_side *side = a.side[which];
     uint32_t lane = lane_index(), superblocks = (uint32_t)(a.k / 256), last = superblocks - 1u;
+    const uint32_t x_bytes = eight_elements<X>::bytes / 8;
     const uint8_t *rows[ROWS];
     gqh_wire wire[DEPTH][ROWS];
     block_barrier(); /* the tables of the weight before have been read */
@@ -160,16 +149,20 @@ DEVICE void gqh_rows(const matmul_args &a, int which, uint32_t n, int64_t x_row,
                 scale[r] = F::scale(wire[d][r], tables, lane, side);
                 F::load(rows[r] + ahead * (uint32_t)F::bytes, lane, &wire[d][r]);
             }
+            /* a pointer for each of many columns would not fit the scalar registers */
+            const matmul_args &again = COLUMNS > 5 ? parameters_again(a) : a;
+            const uint8_t *x = (const uint8_t *)again.x + x_row * again.x_stride * x_bytes;
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++) {
-                float x[8];
-                load_eight(a.x, (x_row + c) * a.x_stride + sb * 256u + lane * 8u, a.x_dtype, x);
+                eight_elements<X> values;
+                load_eight(x + (sb * 256u + lane * 8u) * x_bytes, &values);
+                x += again.x_stride * x_bytes;
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
                     float h = 0.0f;
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        h = CANONICAL_FMA(level[r][i], x[i], h);
+                        h = CANONICAL_FMA(level[r][i], element_of(values, i), h);
                     }
                     sum[r][c] = CANONICAL_FMA(scale[r], h, sum[r][c]);
                 }
@@ -185,34 +178,45 @@ DEVICE void gqh_rows(const matmul_args &a, int which, uint32_t n, int64_t x_row,
     }
 }
 
+/* The same for the type of x that the call has: chosen once, not for each load. */
+template <class F, int ROWS, int COLUMNS, int DEPTH>
+DEVICE void gqh_sums(const matmul_args &a, int which, uint32_t n, int64_t x_row, gqh_tables *tables,
+                     float (*sum)[COLUMNS]) {
+#define GQH_ROWS_OF(type)                                                                          \
+    gqh_rows<F, ROWS, COLUMNS, DEPTH, type>(a, which, n, x_row, tables, sum)
+    FOR_ELEMENT_TYPE(a.x_dtype, GQH_ROWS_OF)
+#undef GQH_ROWS_OF
+}
+
 /* Grid: (rows of W / outputs, m / COLUMNS).  m is a multiple of COLUMNS: the host chose the kernel. */
 template <class F, int ROWS, int COLUMNS, int DEPTH> DEVICE void gqh_matmul(const matmul_args &a) {
     __shared__ gqh_tables tables;
     uint32_t n = wave_uniform((block_x() * (GQH_THREADS / WAVE) + wave_index()) * ROWS);
     for (int64_t row = (int64_t)block_y() * COLUMNS; row < a.m; row += (int64_t)grid_y() * COLUMNS) {
         float value[ROWS][COLUMNS], up[ROWS][COLUMNS];
-        gqh_rows<F, ROWS, COLUMNS, DEPTH>(a, 0, n, row, &tables, value);
+        gqh_sums<F, ROWS, COLUMNS, DEPTH>(a, 0, n, row, &tables, value);
         if (a.pair) {
-            gqh_rows<F, ROWS, COLUMNS, DEPTH>(a, 1, n, row, &tables, up);
+            gqh_sums<F, ROWS, COLUMNS, DEPTH>(a, 1, n, row, &tables, up);
         }
+        float mine = 0.0f, mine_up = 0.0f; /* lane r * COLUMNS + c finishes output (r, c)          */
+        uint32_t lane = (uint32_t)computed_here((int32_t)lane_index()); /* no comparison before    */
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            uint32_t out = n + (uint32_t)r;
-            if (out >= (uint32_t)a.n) {
-                continue;
-            }
+        for (uint32_t r = 0; r < ROWS; r++) {
 #pragma unroll
-            for (int c = 0; c < COLUMNS; c++) {
-                float v = value[r][c];
-                if (a.pair) {
-                    v = canonical_glu(a.glu, v, up[r][c], a.glu_alpha, a.glu_limit);
-                } else if (a.bias != 0) {
-                    v = v + a.bias[out];
-                }
-                if (lane_index() == 0u) {
-                    canonical_store(a.y, (row + c) * a.y_stride + out, a.y_dtype, v);
-                }
+            for (uint32_t c = 0; c < COLUMNS; c++) {
+                bool here = lane == r * COLUMNS + c;
+                mine = here ? value[r][c] : mine;
+                mine_up = here && a.pair ? up[r][c] : mine_up;
             }
+        }
+        uint32_t out = n + lane / COLUMNS, column = lane % COLUMNS;
+        if (lane < ROWS * COLUMNS && out < (uint32_t)a.n) {
+            if (a.pair) {
+                mine = canonical_glu(a.glu, mine, mine_up, a.glu_alpha, a.glu_limit);
+            } else if (a.bias != 0) {
+                mine = mine + a.bias[out];
+            }
+            canonical_store(a.y, (row + column) * a.y_stride + out, a.y_dtype, mine);
         }
     }
 }

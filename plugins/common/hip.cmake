@@ -14,13 +14,6 @@ set(OPREG_HIP_FLAGS --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpuli
     -mcode-object-version=5 -O3 -std=c++17 -ffp-contract=off
     -fhip-fp32-correctly-rounded-divide-sqrt -DBASELINE_PREPARED=0 -Wall -Wextra -Werror)
 
-# What a kernel's source may include.
-file(GLOB OPREG_HIP_HEADERS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cuh
-     ${CMAKE_CURRENT_SOURCE_DIR}/*.h ${CMAKE_CURRENT_SOURCE_DIR}/*.inc ${OPREG_HIP_COMMON}/*.cuh
-     ${OPREG_HIP_COMMON}/*.h ${OPREG_HIP_COMMON}/*.inc ${PROJECT_SOURCE_DIR}/core/canonical.h
-     ${PROJECT_SOURCE_DIR}/core/formats/*.h ${PROJECT_SOURCE_DIR}/core/formats/*.inc
-     ${PROJECT_SOURCE_DIR}/core/formats/tables/*.h)
-
 # opreg_hip_code(ARCH COMPILER OBJECTS_VARIABLE SOURCE...): a code object per source.
 function(opreg_hip_code arch compiler objects_variable)
   set(objects "")
@@ -31,9 +24,10 @@ function(opreg_hip_code arch compiler objects_variable)
         OUTPUT ${object}
         COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${compiler} -x hip --offload-arch=${arch}
                 ${OPREG_HIP_FLAGS} -I${CMAKE_CURRENT_SOURCE_DIR} -I${OPREG_HIP_COMMON}
-                -I${PROJECT_SOURCE_DIR}/core -I${PROJECT_SOURCE_DIR}/core/include -o ${object}
-                -c ${CMAKE_CURRENT_SOURCE_DIR}/${source}
-        DEPENDS ${source} ${OPREG_HIP_HEADERS}
+                -I${PROJECT_SOURCE_DIR}/core -I${PROJECT_SOURCE_DIR}/core/include -MD -MF ${object}.d
+                -o ${object} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source}
+        DEPENDS ${source}
+        DEPFILE ${object}.d
         COMMENT "Compiling ${image} for ${arch}" VERBATIM)
     list(APPEND objects ${object})
   endforeach()

@@ -37,15 +37,17 @@ static uint32_t index_in(const uint32_t *formats, uint32_t id) {
     return at;
 }
 
-/* After the baselines: gemv and grouped of every format, then splitk of those of 256. */
+/* After the baselines: gemv, fused and grouped of every format, then splitk of those of 256. */
 static uint32_t gemv_symbol(uint32_t format) {
-    return BASE_FIRST_FORMAT + FORMATS + 2 * index_in(qdot_formats, format);
+    return BASE_FIRST_FORMAT + FORMATS + 3 * index_in(qdot_formats, format);
 }
 
-static uint32_t grouped_symbol(uint32_t format) { return gemv_symbol(format) + 1; }
+static uint32_t fused_symbol(uint32_t format) { return gemv_symbol(format) + 1; }
+
+static uint32_t grouped_symbol(uint32_t format) { return gemv_symbol(format) + 2; }
 
 static uint32_t splitk_symbol(uint32_t format) {
-    return BASE_FIRST_FORMAT + FORMATS + 2 * index_in(qdot_formats, 0) +
+    return BASE_FIRST_FORMAT + FORMATS + 3 * index_in(qdot_formats, 0) +
            index_in(qdot_256_formats, format);
 }
 
@@ -87,7 +89,20 @@ uint64_t qdot_gemv_workspace(const opreg_device *dev, const void *problem) {
 
 opreg_status qdot_gemv_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
-    matmul_shape shape = {gemv_symbol(p->b_dtype), QDOT_THREADS / 32 * QDOT_ROWS, QDOT_THREADS, 1};
+    matmul_shape shape = {.symbol = gemv_symbol(p->b_dtype),
+                          .outputs = QDOT_THREADS / 32 * QDOT_ROWS,
+                          .threads = QDOT_THREADS,
+                          .rows = 1};
+    int given = p->x_dtype == OPREG_Q8_0 || p->x_dtype == OPREG_Q8_K;
+    if (p->m == 1 && !given && p->k <= QDOT_FUSED_K && p->n <= QDOT_FUSED_N) {
+        const gpu_format *format = gpu_format_find(p->b_dtype);
+        shape = (matmul_shape){.symbol = fused_symbol(p->b_dtype),
+                               .outputs = QDOT_FUSED_THREADS / 32 * QDOT_ROWS,
+                               .threads = QDOT_FUSED_THREADS,
+                               .rows = 1,
+                               .shared = (uint32_t)QDOT_FUSED_SHARED(p->k, format->unit),
+                               .takes_x = 1};
+    }
     return gpu_matmul_run(state, problem, call, &shape);
 }
 
@@ -107,7 +122,10 @@ uint64_t qdot_splitk_workspace(const opreg_device *dev, const void *problem) {
 
 opreg_status qdot_splitk_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
-    matmul_shape shape = {splitk_symbol(p->b_dtype), 1, QDOT_SPLITK_THREADS, 1};
+    matmul_shape shape = {.symbol = splitk_symbol(p->b_dtype),
+                          .outputs = (uint32_t)(8 / QDOT_SPLITK_WAVES(p->k / 256)),
+                          .threads = QDOT_SPLITK_THREADS,
+                          .rows = 1};
     return gpu_matmul_run(state, problem, call, &shape);
 }
 
@@ -122,8 +140,10 @@ opreg_status qdot_splitk_run(void *state, const void *problem, const opreg_call 
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
         const opreg_moe_matmul *p = problem;                                                       \
-        matmul_shape shape = {grouped_symbol(p->b_dtype), QDOT_THREADS / 32 * QDOT_ROWS,           \
-                              QDOT_THREADS, 1};                                                    \
+        matmul_shape shape = {.symbol = grouped_symbol(p->b_dtype),                                \
+                              .outputs = QDOT_THREADS / 32 * QDOT_ROWS,                            \
+                              .threads = QDOT_THREADS,                                             \
+                              .rows = 1};                                                          \
         return gpu_moe_run(state, problem, call, &shape);                                          \
     }
 GROUPED(qdot_grouped, base_moe_matmul)

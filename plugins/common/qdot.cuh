@@ -11,7 +11,9 @@
 #define OPREG_PLUGINS_QDOT_CUH
 
 #include "baseline_slices.cuh"
+#include "eight.cuh"
 #include "qdot_args.h"
+#include "quantize.cuh"
 
 /* What a lane reads of x for one slice. */
 struct slice_of_x {
@@ -30,6 +32,24 @@ DEVICE float scale_of_x(const activation_row &x, uint32_t unit) {
     return float_of(bits);
 }
 
+/* The same of a row that the block quantized to its shared memory. */
+struct shared_row {
+    uint32_t *codes, *sums; /* four codes, two sums to a word                                      */
+    float *scales;
+};
+
+DEVICE void load_slice(const shared_row &x, uint32_t slice, slice_of_x *out) {
+    uint32_t pair = x.sums[slice];
+#pragma unroll
+    for (uint32_t i = 0; i < 8u; i++) {
+        out->codes[i] = x.codes[slice * 8u + i];
+    }
+    out->sums[0] = (int16_t)pair;
+    out->sums[1] = (int32_t)pair >> 16;
+}
+
+DEVICE float scale_of_x(const shared_row &x, uint32_t unit) { return x.scales[unit]; }
+
 DEVICE int32_t octet_sum(int32_t value) {
     value += wave_xor(value, 1);
     value += wave_xor(value, 2);
@@ -37,8 +57,8 @@ DEVICE int32_t octet_sum(int32_t value) {
 }
 
 /* The sums of one superblock's slices for ROWS rows, in all lanes of the octet. */
-template <class F, int SUMS, int ROWS>
-DEVICE void octet_superblock(const uint8_t *const *rows, const activation_row &x, uint32_t sb,
+template <class F, int SUMS, int ROWS, class X>
+DEVICE void octet_superblock(const uint8_t *const *rows, const X &x, uint32_t sb,
                              uint32_t units, const opreg_side *side, int32_t (*n)[2]) {
     uint32_t c = lane_index() & 7u;
 #pragma unroll
@@ -63,8 +83,8 @@ DEVICE void octet_superblock(const uint8_t *const *rows, const activation_row &x
 }
 
 /* Dots of ROWS rows with one row of x, before the last factor; every lane has them. */
-template <class F, int SUMS, int ROWS>
-DEVICE void qdot_rows(const uint8_t *const *rows, const activation_row &x, uint32_t units,
+template <class F, int SUMS, int ROWS, class X>
+DEVICE void qdot_rows(const uint8_t *const *rows, const X &x, uint32_t units,
                       const opreg_side *side, float *out) {
     uint32_t lane = lane_index(), octet = lane >> 3, c = lane & 7u;
 #pragma unroll
@@ -140,8 +160,8 @@ DEVICE void rows_at(const matmul_args &a, int which, int64_t expert, uint32_t n,
 }
 
 /* Writes outputs n .. n + ROWS - 1 of one row of y. */
-template <class F, int SUMS, int ROWS>
-DEVICE void qdot_outputs(const matmul_args &a, int64_t expert, uint32_t n, const activation_row &x,
+template <class F, int SUMS, int ROWS, class X>
+DEVICE void qdot_outputs(const matmul_args &a, int64_t expert, uint32_t n, const X &x,
                          int64_t y_row) {
     const uint8_t *rows[ROWS];
     float value[ROWS], up[ROWS];
@@ -152,21 +172,21 @@ DEVICE void qdot_outputs(const matmul_args &a, int64_t expert, uint32_t n, const
         rows_at<ROWS>(a, 1, expert, n, rows);
         qdot_rows<F, SUMS, ROWS>(rows, x, units, a.side[1] + expert, up);
     }
+    float mine = value[0], mine_up = a.pair ? up[0] : 0.0f; /* lane r finishes output n + r      */
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        uint32_t row = n + (uint32_t)r;
-        if (row >= (uint32_t)a.n) {
-            continue;
-        }
-        value[r] = F::last(value[r]);
+    for (uint32_t r = 1; r < ROWS; r++) {
+        mine = lane_index() == r ? value[r] : mine;
+        mine_up = lane_index() == r && a.pair ? up[r] : mine_up;
+    }
+    uint32_t row = n + lane_index();
+    if (lane_index() < ROWS && row < (uint32_t)a.n) {
+        mine = F::last(mine);
         if (a.pair) {
-            value[r] = canonical_glu(a.glu, value[r], F::last(up[r]), a.glu_alpha, a.glu_limit);
+            mine = canonical_glu(a.glu, mine, F::last(mine_up), a.glu_alpha, a.glu_limit);
         } else if (a.bias != 0) {
-            value[r] = value[r] + a.bias[row];
+            mine = mine + a.bias[row];
         }
-        if (lane_index() == 0u) {
-            canonical_store(a.y, y_row * a.y_stride + row, a.y_dtype, value[r]);
-        }
+        canonical_store(a.y, y_row * a.y_stride + row, a.y_dtype, mine);
     }
 }
 
@@ -204,15 +224,82 @@ template <class F, int SUMS> DEVICE void qdot_grouped(const matmul_args &a) {
     }
 }
 
+/* ---- x quantized by the block ---------------------------------------------------------------------- */
+
+#ifndef EXTERN_SHARED /* dynamic shared memory as an array */
+#define EXTERN_SHARED(type, name) extern __shared__ type name[]
+#endif
+
+/* One row of x to shared memory, a wave a run of 256 values. */
+template <int UNIT, uint32_t X>
+DEVICE void quantize_row(const uint8_t *from, uint32_t k, const shared_row &to) {
+    for (uint32_t run = wave_index(); run * 256u < k; run += QDOT_FUSED_THREADS / WAVE) {
+        uint32_t first = run * 256u + lane_index() * 8u;
+        float v[8];
+        quantized8 out;
+        int32_t pair;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            v[i] = 0.0f;
+        }
+        if (first < k) {
+            eight_elements<X> values;
+            load_eight(from + first / 8u * (uint32_t)eight_elements<X>::bytes, &values);
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                v[i] = element_of(values, i);
+            }
+        }
+        out = UNIT == 32 ? quantize_q8_0(v) : quantize_q8_k(v);
+        pair = out.sum + wave_xor(out.sum, 1); /* of 16 codes, in lanes 2 i and 2 i + 1            */
+        uint32_t sums = ((uint32_t)pair & 0xffffu) | (uint32_t)wave_xor(pair, 2) << 16;
+        if (first < k) {
+            to.codes[first / 4u] = out.low;
+            to.codes[first / 4u + 1u] = out.high;
+            if ((lane_index() & 3u) == 0u) {
+                to.sums[first / SLICE_WEIGHTS] = sums;
+            }
+            if (lane_index() % (UNIT / 8u) == 0u) {
+                to.scales[first / UNIT] = out.scale;
+            }
+        }
+    }
+}
+
+/* Grid as of qdot_dense; shared memory QDOT_FUSED_SHARED. */
+template <class F, int SUMS> DEVICE void qdot_fused(const matmul_args &a) {
+    EXTERN_SHARED(uint32_t, qdot_planes);
+    uint32_t n = wave_uniform((block_x() * (QDOT_FUSED_THREADS / WAVE) + wave_index()) * QDOT_ROWS);
+    uint32_t k = (uint32_t)a.k;
+    shared_row x;
+    x.codes = qdot_planes;
+    x.sums = qdot_planes + k / 4u;
+    x.scales = (float *)(qdot_planes + k / 4u + k / 32u);
+    for (int64_t row = block_y(); row < a.m; row += grid_y()) {
+        const uint8_t *from = (const uint8_t *)activations(a, row, F::unit).x;
+        block_barrier(); /* the row before has been read */
+#define QUANTIZE_ROW(type) quantize_row<F::unit, type>(from, k, x)
+        FOR_ELEMENT_TYPE(a.x_dtype, QUANTIZE_ROW)
+#undef QUANTIZE_ROW
+        block_barrier();
+        if (n < (uint32_t)a.n) {
+            qdot_outputs<F, SUMS, QDOT_ROWS>(a, 0, n, x, row);
+        }
+    }
+}
+
 /* ---- K across the waves of a block ------------------------------------------------------------------ */
 
-/* One output a block: wave w takes superblocks 32 g + 4 w + o, so it owns accumulators 4 w + o. */
-template <class F, int SUMS> DEVICE float splitk_row(const matmul_args &a, int which, uint32_t n,
-                                                     const activation_row &x, float *shared) {
+/* Wave `part` of `waves` takes superblocks 4 (part + waves i) + o in octet o.  They are all of
+ * accumulator 4 part + o: with fewer than eight waves there is no second i.  Returns accumulator
+ * `lane`. */
+template <class F, int SUMS>
+DEVICE float splitk_row(const matmul_args &a, int which, uint32_t n, const activation_row &x,
+                        uint32_t part, uint32_t waves, float *shared) {
     const uint8_t *row[1] = {a.data[which] + n * a.row_bytes};
-    uint32_t units = (uint32_t)(a.k / F::unit), octet = lane_index() >> 3, wave = wave_index();
+    uint32_t units = (uint32_t)(a.k / F::unit), octet = lane_index() >> 3;
     float sum = 0.0f;
-    for (uint32_t sb = 4u * wave + octet; sb - octet < units; sb += 32u) {
+    for (uint32_t sb = 4u * part + octet; sb - octet < units; sb += 4u * waves) {
         int32_t sums[1][2];
         octet_superblock<F, SUMS, 1>(row, x, sb, units, a.side[which], sums);
         if (sb < units) {
@@ -222,38 +309,49 @@ template <class F, int SUMS> DEVICE float splitk_row(const matmul_args &a, int w
     }
     block_barrier(); /* the one before has been read */
     if ((lane_index() & 7u) == 0u) {
-        shared[4u * wave + octet] = sum;
+        shared[4u * part + octet] = sum;
     }
     block_barrier();
-    return F::last(wave_tree(shared[lane_index()]));
+    return lane_index() < 4u * waves ? shared[lane_index()] : 0.0f;
 }
 
 template <class F, int SUMS> DEVICE void qdot_splitk(const matmul_args &a) {
-    __shared__ float shared[WAVE];
-    uint32_t n = block_x();
+    __shared__ float shared[8][WAVE];
+    uint32_t waves = QDOT_SPLITK_WAVES((uint32_t)(a.k / F::unit)), wave = wave_uniform(wave_index());
+    uint32_t output = wave / waves, part = wave % waves;
+    uint32_t n = block_x() * (8u / waves) + output, row_n = n < (uint32_t)a.n ? n : (uint32_t)a.n - 1u;
     for (int64_t row = block_y(); row < a.m; row += grid_y()) {
         activation_row x = activations(a, row, F::unit);
-        float value = splitk_row<F, SUMS>(a, 0, n, x, shared);
+        float value = splitk_row<F, SUMS>(a, 0, row_n, x, part, waves, shared[output]), up = 0.0f;
         if (a.pair) {
-            float up = splitk_row<F, SUMS>(a, 1, n, x, shared);
-            value = canonical_glu(a.glu, value, up, a.glu_alpha, a.glu_limit);
+            up = splitk_row<F, SUMS>(a, 1, row_n, x, part, waves, shared[output]);
+        }
+        if (part != 0u || n >= (uint32_t)a.n) {
+            continue;
+        }
+        value = F::last(wave_tree(value));
+        if (a.pair) {
+            value = canonical_glu(a.glu, value, F::last(wave_tree(up)), a.glu_alpha, a.glu_limit);
         } else if (a.bias != 0) {
             value = value + a.bias[n];
         }
-        if (thread_index() == 0u) {
+        if (lane_index() == 0u) {
             canonical_store(a.y, row * a.y_stride + n, a.y_dtype, value);
         }
     }
 }
 
 /* The kernels of one format. */
-#define QDOT_SPLITK_KERNEL(name, sums)                                                               \
+#define QDOT_SPLITK_KERNEL(name, sums)                                                             \
     KERNEL KERNEL_THREADS(QDOT_SPLITK_THREADS) qdot_splitk_##name(const matmul_args a) {           \
         qdot_splitk<name##_format, sums>(a);                                                       \
     }
 #define QDOT_KERNELS(name, sums)                                                                   \
     KERNEL KERNEL_THREADS(QDOT_THREADS) qdot_gemv_##name(const matmul_args a) {                    \
         qdot_dense<name##_format, sums>(a);                                                        \
+    }                                                                                              \
+    KERNEL KERNEL_THREADS(QDOT_FUSED_THREADS) qdot_fused_##name(const matmul_args a) {             \
+        qdot_fused<name##_format, sums>(a);                                                        \
     }                                                                                              \
     KERNEL KERNEL_THREADS(QDOT_THREADS) qdot_grouped_##name(const matmul_args a) {                 \
         qdot_grouped<name##_format, sums>(a);                                                      \

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * slices.cuh - every integer-dot format 32 weights at a time, by four-wide byte dots.
+ * slices.cuh - every integer-dot format 32 weights at a time, by byte dots.
  *
- * NAME_slice(block, j, a, s, side, n) adds slice j of the block to n, which then holds what NAME_sums
- * of formats/NAME.h gives once all slices of the unit were added: integer sums have no order.
+ * NAME_slice<byte_dots>(block, j, a, s, side, n) adds slice j of the block to n, which then holds what
+ * NAME_sums of formats/NAME.h gives once all slices of the unit were added: integer sums have no order.
  *   block  stored bytes in global memory, at any address
  *   a      the slice's 32 activation codes, four to a word
  *   s      the sums of its two runs of 16 codes
- * A unit of 256 weights has slices 0..7; where a unit is 32 weights, j is its index in the block. */
+ * A unit of 256 weights has slices 0..7; where a unit is 32 weights, j is its index in the block.
+ *
+ * NAME_slice<level_capture> computes no dot: it leaves the slice's 32 levels in a and, in n, by what
+ * the dots and sums of its two halves are to be multiplied. */
 #ifndef OPREG_PLUGINS_SLICES_CUH
 #define OPREG_PLUGINS_SLICES_CUH
 
@@ -20,11 +23,45 @@
 #include "formats/tables/iq3xxs_grid.h"
 
 #define SLICE(name)                                                                                \
-    DEVICE void name##_slice(const uint8_t *block, int j, const uint32_t *a, const int32_t *s,     \
-                             const opreg_side *side, int32_t *n)
+    template <class D>                                                                             \
+    DEVICE void name##_slice(const uint8_t *block, int j, typename D::codes a,                     \
+                             const typename D::value *s, const opreg_side *side,                   \
+                             typename D::value *n)
 #define SLICE_UNUSED(x) (void)(x)
 
 /* ---- words of bytes ----------------------------------------------------------------------------- */
+
+struct byte_dots {
+    typedef const uint32_t *codes;
+    typedef int32_t value;
+};
+
+/* What the dots of the low and the high 16 levels, and the sums of their activations, count. */
+struct slice_factors {
+    int32_t low, high, sum_low, sum_high;
+};
+
+DEVICE slice_factors operator*(int32_t by, slice_factors f) {
+    return {by * f.low, by * f.high, by * f.sum_low, by * f.sum_high};
+}
+DEVICE slice_factors operator+(slice_factors f, slice_factors g) {
+    return {f.low + g.low, f.high + g.high, f.sum_low + g.sum_low, f.sum_high + g.sum_high};
+}
+DEVICE slice_factors operator-(slice_factors f) { return -1 * f; }
+DEVICE void operator+=(slice_factors &f, slice_factors g) { f = f + g; }
+
+/* Where levels from `at` on, four to a word, are left. */
+struct level_words {
+    uint32_t *q;
+    int at;
+};
+
+DEVICE level_words operator+(level_words a, int words) { return {a.q, a.at + words}; }
+
+struct level_capture {
+    typedef level_words codes;
+    typedef slice_factors value;
+};
 
 template <int words> DEVICE int32_t dot_words(const uint32_t *q, const uint32_t *a) {
     int32_t sum = 0;
@@ -32,6 +69,28 @@ template <int words> DEVICE int32_t dot_words(const uint32_t *q, const uint32_t 
         sum = dot4(q[i], a[i], sum);
     }
     return sum;
+}
+
+template <int words> DEVICE slice_factors dot_words(const uint32_t *q, level_words a) {
+    for (int i = 0; i < words; i++) {
+        a.q[a.at + i] = q[i];
+    }
+    return {a.at < 4, a.at + words > 4, 0, 0};
+}
+
+/* The dot of levels q - zero, 0 <= q < 64; sum is that of the activations. */
+template <int words, int zero>
+DEVICE int32_t dot_above(const uint32_t *q, const uint32_t *a, int32_t sum) {
+    return dot_words<words>(q, a) - zero * sum;
+}
+
+template <int words, int zero>
+DEVICE slice_factors dot_above(const uint32_t *q, level_words a, slice_factors) {
+    uint32_t levels[words];
+    for (int i = 0; i < words; i++) {
+        levels[i] = ((q[i] | 0x80808080u) - zero * 0x01010101u) ^ 0x80808080u;
+    }
+    return dot_words<words>(levels, a);
 }
 
 /* Bit i of the low four to byte i. */
@@ -107,7 +166,7 @@ SLICE(q4_0) {
     SLICE_UNUSED(j), SLICE_UNUSED(side);
     load_words<4>(block + 2, w);
     split_nibbles(w, q);
-    n[0] += dot_words<8>(q, a) - 8 * (s[0] + s[1]);
+    n[0] += dot_above<8, 8>(q, a, s[0] + s[1]);
 }
 
 SLICE(q4_1) {
@@ -120,25 +179,28 @@ SLICE(q4_1) {
 }
 
 /* Nibbles with a fifth bit of each from `high`. */
-DEVICE int32_t five_bit_dot(const uint8_t *nibbles, const uint8_t *bits, const uint32_t *a) {
-    uint32_t w[4], q[8], high;
+DEVICE void five_bits(const uint8_t *nibbles, const uint8_t *bits, uint32_t *q) {
+    uint32_t w[4], high;
     load_words<1>(bits, &high);
     load_words<4>(nibbles, w);
     split_nibbles(w, q);
     for (int i = 0; i < 8; i++) {
         q[i] |= spread_bits(high >> 4 * i & 15u) << 4;
     }
-    return dot_words<8>(q, a);
 }
 
 SLICE(q5_0) {
+    uint32_t q[8];
     SLICE_UNUSED(j), SLICE_UNUSED(side);
-    n[0] += five_bit_dot(block + 6, block + 2, a) - 16 * (s[0] + s[1]);
+    five_bits(block + 6, block + 2, q);
+    n[0] += dot_above<8, 16>(q, a, s[0] + s[1]);
 }
 
 SLICE(q5_1) {
+    uint32_t q[8];
     SLICE_UNUSED(j), SLICE_UNUSED(side);
-    n[0] += five_bit_dot(block + 8, block + 4, a);
+    five_bits(block + 8, block + 4, q);
+    n[0] += dot_words<8>(q, a);
     n[1] += s[0] + s[1];
 }
 
@@ -156,7 +218,7 @@ SLICE(q1_0) {
     for (int i = 0; i < 8; i++) {
         q[i] = spread_bits(bits >> 4 * i & 15u);
     }
-    n[0] += 2 * dot_words<8>(q, a) - (s[0] + s[1]);
+    n[0] += 2 * dot_words<8>(q, a) + -(s[0] + s[1]);
 }
 
 SLICE(q2_0) {
@@ -166,7 +228,7 @@ SLICE(q2_0) {
     for (int i = 0; i < 8; i++) {
         q[i] = spread_pairs(w[i >> 2] >> 8 * (i & 3) & 255u);
     }
-    n[0] += dot_words<8>(q, a) - (s[0] + s[1]);
+    n[0] += dot_above<8, 1>(q, a, s[0] + s[1]);
 }
 
 SLICE(iq4_nl) {
@@ -317,8 +379,8 @@ SLICE(q3_k) {
     for (int i = 0; i < 8; i++) {
         w[i] = (w[i] >> 2 * (j & 3) & 0x03030303u) | (h[i] >> j & 0x01010101u) << 2;
     }
-    n[0] += q3_k_slice_scale(block, 2 * j) * (dot_words<4>(w, a) - 4 * s[0]) +
-            q3_k_slice_scale(block, 2 * j + 1) * (dot_words<4>(w + 4, a + 4) - 4 * s[1]);
+    n[0] += q3_k_slice_scale(block, 2 * j) * dot_above<4, 4>(w, a, s[0]) +
+            q3_k_slice_scale(block, 2 * j + 1) * dot_above<4, 4>(w + 4, a + 4, s[1]);
 }
 
 /* Scale and min of sub-block j of Q4_K and Q5_K, each 0..63. */
@@ -370,8 +432,8 @@ SLICE(q6_k) {
     for (int i = 0; i < 8; i++) {
         w[i] = (w[i] >> 4 * (j >> 1 & 1) & 0x0f0f0f0fu) | (h[i] >> 2 * (j & 3) & 0x03030303u) << 4;
     }
-    n[0] += (int32_t)(int8_t)scales * (dot_words<4>(w, a) - 32 * s[0]) +
-            (int32_t)(int8_t)(scales >> 8) * (dot_words<4>(w + 4, a + 4) - 32 * s[1]);
+    n[0] += (int32_t)(int8_t)scales * dot_above<4, 32>(w, a, s[0]) +
+            (int32_t)(int8_t)(scales >> 8) * dot_above<4, 32>(w + 4, a + 4, s[1]);
 }
 
 SLICE(iq4_xs) {
@@ -403,7 +465,7 @@ SLICE(iq2_xxs) {
 }
 
 /* Two halves of 16, each with an odd scale from a nibble. */
-DEVICE int32_t odd_scaled(uint32_t nibbles, const uint32_t *q, const uint32_t *a) {
+template <class A> DEVICE auto odd_scaled(uint32_t nibbles, const uint32_t *q, A a) {
     return (int32_t)(2u * (nibbles & 15u) + 1u) * dot_words<4>(q, a) +
            (int32_t)(2u * (nibbles >> 4) + 1u) * dot_words<4>(q + 4, a + 4);
 }
@@ -465,14 +527,14 @@ DEVICE void nibble_row(uint32_t row, uint32_t *q) {
 
 SLICE(iq1_s) {
     uint32_t low, q[8], v = load_half(block + 34 + 2 * j);
-    int32_t scale = (int32_t)(2u * (v >> 12 & 7u) + 1u), sum = s[0] + s[1];
+    int32_t scale = (int32_t)(2u * (v >> 12 & 7u) + 1u);
     SLICE_UNUSED(side);
     load_words<1>(block + 2 + 4 * j, &low);
     for (int l = 0; l < 4; l++) {
         nibble_row(iq1s_grid[(low >> 8 * l & 255u) | (v >> 3 * l & 7u) << 8], q + 2 * l);
     }
-    n[0] += scale * (dot_words<8>(q, a) - sum);
-    n[1] += scale * (v >> 15 ? -sum : sum);
+    n[0] += scale * dot_above<8, 1>(q, a, s[0] + s[1]);
+    n[1] += (v >> 15 ? -scale : scale) * (s[0] + s[1]);
 }
 
 SLICE(iq1_m) {

@@ -3,7 +3,10 @@
 #ifndef OPREG_HIP_GFX1100_PROGRAM_H
 #define OPREG_HIP_GFX1100_PROGRAM_H
 
+#include "paged_gqa.h"
 #include "qdot.h"
+#include "tiny_n.h"
+#include "wmma.h"
 
 extern const gpu_program gfx1100_program;
 

@@ -8,6 +8,9 @@ IMAGE_SYMBOL(baseline_ops)
 IMAGE_SYMBOL(baseline_sums)
 IMAGE_SYMBOL(baseline_fold)
 IMAGE_SYMBOL(qdot)
+IMAGE_SYMBOL(attention)
+IMAGE_SYMBOL(wmma)
+IMAGE_SYMBOL(tiny_n)
 IMAGE_SYMBOL(gqh)
 
 static const gpu_image images[] = {
@@ -15,16 +18,25 @@ static const gpu_image images[] = {
     {"baseline_sums", hip_baseline_sums, 0},
     {"baseline_fold", hip_baseline_fold, 0},
     {"qdot", hip_qdot, 0},
+    {"attention", hip_attention, 0},
+    {"wmma", hip_wmma, 0},
+    {"tiny_n", hip_tiny_n, 0},
     {"gqh", hip_gqh, 0},
 };
 
 /* Images after the baselines', in the order of `images`. */
-enum { IMAGE_QDOT = BASELINE_IMAGES, IMAGE_GQH };
+enum { IMAGE_QDOT = BASELINE_IMAGES, IMAGE_ATTENTION, IMAGE_WMMA, IMAGE_TINY_N, IMAGE_GQH };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
     {"base_" #name, BASELINE_IMAGE_##kind, 0},
 #define QDOT_FORMAT(NAME, name, sums)                                                              \
-    {"qdot_gemv_" #name, IMAGE_QDOT, 0}, {"qdot_grouped_" #name, IMAGE_QDOT, 0},
+    {"qdot_gemv_" #name, IMAGE_QDOT, 0},                                                           \
+        {"qdot_fused_" #name, IMAGE_QDOT, QDOT_FUSED_SHARED(QDOT_FUSED_K, 32)},                    \
+        {"qdot_grouped_" #name, IMAGE_QDOT, 0},
+#define GQA_PART(dim, heads, name, kv)                                                             \
+    {"gqa_d" #dim "_h" #heads "_" #name, IMAGE_ATTENTION, GQA_DYNAMIC ? GQA_SHARED(dim, heads) : 0},
+#define GQA_MERGE(dim) {"gqa_merge_d" #dim, IMAGE_ATTENTION, 0},
+#define WMMA_FORMAT(NAME, name, halves, sums) {"wmma_tile_" #name, IMAGE_WMMA, 0},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "qdot_list.inc"
@@ -32,6 +44,9 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #define QDOT_FORMAT(NAME, name, sums)
 #define QDOT_FORMAT_256(NAME, name, sums) {"qdot_splitk_" #name, IMAGE_QDOT, 0},
 #include "qdot_list.inc"
+#include "paged_gqa_list.inc"
+#include "wmma_list.inc"
+    {"tiny_n_bf16", IMAGE_TINY_N, 0}, {"tiny_n_f16", IMAGE_TINY_N, 0},
     GQH_SYMBOLS(gqh4, IMAGE_GQH) GQH_SYMBOLS(gqh3, IMAGE_GQH) GQH_SYMBOLS(gqh2_h, IMAGE_GQH)
         GQH_SYMBOLS(gqh2_c, IMAGE_GQH)};
 #undef OPREG_FORMAT

@@ -4,7 +4,10 @@
 #define OPREG_HIP_GFX1201_PROGRAM_H
 
 #include "gqh.h"
+#include "paged_gqa.h"
 #include "qdot.h"
+#include "tiny_n.h"
+#include "wmma.h"
 
 extern const gpu_program gfx1201_program;
 

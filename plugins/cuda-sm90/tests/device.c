@@ -487,8 +487,8 @@ int rig_make(rig *r, opreg_op op, const char *text, rig_case *c) {
     }
     for (uint32_t i = 0; i < c->num_weights; i++) {
         opreg_weight_view *view = &c->device_view[i];
-        const opreg_layout *rows32 = r->gpu.layouts[0];
-        uint64_t bytes;
+        const opreg_layout *rows32 = r->gpu.num_layouts > 0 ? r->gpu.layouts[0] : NULL;
+        uint64_t bytes = 0;
         make_weight(r, &weights[i], &c->view[i]);
         *view = c->view[i];
         view->data = rig_alloc(r, view->bytes);
@@ -496,7 +496,9 @@ int rig_make(rig *r, opreg_op op, const char *text, rig_case *c) {
         rig_up(r, (void *)(uintptr_t)view->data, c->view[i].data, view->bytes);
         rig_up(r, (void *)(uintptr_t)view->side, c->view[i].side,
                (uint64_t)view->experts * sizeof(opreg_side));
-        bytes = rows32->bytes(&r->device, view->format, view->experts, view->n, view->k);
+        if (rows32 != NULL) {
+            bytes = rows32->bytes(&r->device, view->format, view->experts, view->n, view->k);
+        }
         if (bytes != 0) {
             c->prepared[i] = *view;
             c->prepared[i].layout = rows32->id;

@@ -69,6 +69,65 @@ DEVICE int32_t wave_xor(int32_t value, int mask) {
 DEVICE float wave_xor(float value, int mask) {
     return wave_read(value, (int)(emulated->index & 31u) ^ mask);
 }
+DEVICE uint32_t wave_scalar(uint32_t value, int lane) {
+    return wave_read(value, lane);
+}
+DEVICE float wave_scalar(float value, int lane) {
+    return wave_read(value, lane);
+}
+DEVICE uint32_t wave_uniform(uint32_t value) {
+    return value;
+}
+DEVICE int32_t computed_here(int32_t value) {
+    return value;
+}
+template <class T> DEVICE const T &parameters_again(const T &a) {
+    return a;
+}
+DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
+    for (int i = 0; i < 32; i += 8) {
+        c += (int8_t)(a >> i) * (int8_t)(b >> i);
+    }
+    return c;
+}
+DEVICE uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+    uint64_t bytes = (uint64_t)b << 32 | a;
+    uint32_t picked = 0;
+    for (int i = 0; i < 32; i += 8) {
+        picked |= (uint32_t)(bytes >> 8 * (selector >> i & 7u) & 255u) << i;
+    }
+    return picked;
+}
+template <int words> DEVICE void load_words(const uint8_t *p, uint32_t *w) {
+    memcpy(w, p, 4 * words);
+}
+DEVICE uint32_t load_half(const uint8_t *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8;
+}
+DEVICE uint32_t load_byte(const uint8_t *p) {
+    return p[0];
+}
+float emulated_half(uint32_t half);
+DEVICE float half_to_float(uint32_t half) {
+    return emulated_half(half & 0xffffu);
+}
+struct byte_tile {
+    int32_t c[8];
+};
+DEVICE uint32_t tile_row(int i) {
+    return 2u * (uint32_t)i + (emulated->index >> 4 & 1u);
+}
+DEVICE void tile_multiply(const uint32_t *a, const uint32_t *b, byte_tile *t) {
+    for (uint32_t row = 0; row < 16; row++) {
+        for (int w = 0; w < 4; w++) {
+            uint32_t from = wave_read(a[w], (int)row);
+            if ((row & 1u) == (emulated->index >> 4 & 1u)) {
+                t->c[row / 2] = dot4(from, b[w], t->c[row / 2]);
+            }
+        }
+    }
+}
+#define EXTERN_SHARED(type, name) type *const name = (type *)(void *)emulated_shared
 DEVICE uint32_t wave_ballot(bool value) {
     uint32_t bits = (value ? 1u : 0u) << (emulated->index & 31u);
     for (int s = 1; s < 32; s <<= 1) {
