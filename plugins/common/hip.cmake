@@ -57,7 +57,8 @@ function(opreg_hip_plugin)
   opreg_add_plugin(NAME hip-${arch}
                    SOURCES ${arg_SOURCES} ${OPREG_HIP_COMMON}/hip_driver.c ${OPREG_HIP_COMMON}/gpu.c
                            ${OPREG_HIP_COMMON}/gpu_io.c ${OPREG_HIP_COMMON}/gpu_formats.c
-                           ${OPREG_HIP_COMMON}/baseline.c ${CMAKE_CURRENT_BINARY_DIR}/images.S
+                           ${OPREG_HIP_COMMON}/baseline.c ${OPREG_HIP_COMMON}/gpu_steps.c
+                           ${CMAKE_CURRENT_BINARY_DIR}/images.S
                    DEVICE hip
                    ARCHS "${arch}"
                    BUILT_WITH "${version}")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * plugin.c - the plugin hip-gfx1100: what kernels.inc does not say of its variants. */
+#include "gpu_steps.h"
 #include "program.h"
 
 static const char qdot_gemv_summary[] = "eight lanes a superblock, x quantized in the prologue";
@@ -12,4 +13,7 @@ static const char wmma_tile_summary[] = "int8 matrix instructions, 16 rows of W 
 static const char tiny_n_gemv_summary[] = "bf16 and f16 weights of up to 64 rows, deep loads";
 
 #define PLUGIN_PROGRAM gfx1100_program
+#ifndef OPREG_EMULATED_DEVICE /* which has the variants alone */
+#define PLUGIN_STEPS &gpu_steps
+#endif
 #include "gpu_plugin.inc"

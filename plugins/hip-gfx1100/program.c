@@ -2,6 +2,9 @@
  * program.c - the embedded code objects and the kernels in them. */
 #include "program.h"
 
+#include "gpu_steps.h"
+#include "steps_args.h"
+
 /* images.S puts each code object behind a symbol; its size is in its own header. */
 #define IMAGE_SYMBOL(name) extern const unsigned char hip_##name[];
 IMAGE_SYMBOL(baseline_ops)
@@ -11,6 +14,7 @@ IMAGE_SYMBOL(qdot)
 IMAGE_SYMBOL(attention)
 IMAGE_SYMBOL(wmma)
 IMAGE_SYMBOL(tiny_n)
+IMAGE_SYMBOL(steps)
 
 static const gpu_image images[] = {
     {"baseline_ops", hip_baseline_ops, 0},
@@ -20,10 +24,11 @@ static const gpu_image images[] = {
     {"attention", hip_attention, 0},
     {"wmma", hip_wmma, 0},
     {"tiny_n", hip_tiny_n, 0},
+    {"steps", hip_steps, 0},
 };
 
 /* Images after the baselines', in the order of `images`. */
-enum { IMAGE_QDOT = BASELINE_IMAGES, IMAGE_ATTENTION, IMAGE_WMMA, IMAGE_TINY_N };
+enum { IMAGE_QDOT = BASELINE_IMAGES, IMAGE_ATTENTION, IMAGE_WMMA, IMAGE_TINY_N, IMAGE_STEPS };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
     {"base_" #name, BASELINE_IMAGE_##kind, 0},
@@ -45,8 +50,12 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "paged_gqa_list.inc"
 #include "wmma_list.inc"
     {"tiny_n_bf16", IMAGE_TINY_N, 0}, {"tiny_n_f16", IMAGE_TINY_N, 0},
+    STEPS_SYMBOLS(IMAGE_STEPS)
 };
 #undef OPREG_FORMAT
+
+/* the steps are the last symbols */
+const uint32_t gpu_first_step = sizeof symbols / sizeof symbols[0] - STEP_KERNELS;
 
 const gpu_program gfx1100_program = {
     .arch = "gfx1100",

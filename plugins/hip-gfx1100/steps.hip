@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT
+ * The steps between operators. */
+#include "steps.cuh"
