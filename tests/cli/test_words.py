@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The manual pages and what shells complete: made from the option tables, read by the real programs."""
+import json
 import os
 import pathlib
 import platform
@@ -19,6 +20,8 @@ SOURCE = HERE.parents[1]
 DECODE_PAGE = SOURCE / "examples" / "decode" / "opreg-decode.1"
 COMMANDS = re.findall(r"^  ([a-z-]+) {2,}", run("--help").stdout.split("commands\n")[1].split("\n\n")[0],
                       re.MULTILINE)
+PLUGINS = [row["plugin"] for row in map(json.loads, run("list", "--json").stdout.splitlines())
+           if row["kind"] == "plugin"]
 
 
 def options_of(command):
@@ -55,9 +58,9 @@ class Completion(CommandTest):
         (self.folder / "my.gguf").touch()
         for words, expected in [
             (["bench", "--op", "moe_d"], ["moe_down"]),
-            (["bench", "--plugin", ""], ["cpu"]),
-            (["bench", "--plugin", "=", "c"], ["cpu"]),
-            (["bench", "--device", "c"], [f"cpu:0/{platform.machine()}"]),
+            (["bench", "--plugin", ""], PLUGINS),
+            (["bench", "--plugin", "=", "cp"], ["cpu"]),
+            (["bench", "--device", "cp"], [f"cpu:0/{platform.machine()}"]),
             (["bench", "--kernel", "reference_r"], ["reference_route"]),
             (["bench", "--model", "my"], ["my.gguf"]),
             (["bench", "--seed", ""], []),
@@ -108,7 +111,7 @@ class Completion(CommandTest):
         asked = {"opreg ver": "opreg verify ", "opreg bench --mod": "opreg bench --model=",
                  "opreg bench --model=my": "opreg bench --model=my.gguf ",
                  "opreg bench --op=moe_d": "opreg bench --op=moe_down ",
-                 "opreg bench --plugin=c": "opreg bench --plugin=cpu ",
+                 "opreg bench --plugin=cp": "opreg bench --plugin=cpu ",
                  "opreg explain quant": "opreg explain quantize_act ",
                  "opreg completion z": "opreg completion zsh ", "opreg shadow r": "opreg shadow replay "}
         self.assertEqual(dict(zip(asked, self.zsh(*asked))), asked)
