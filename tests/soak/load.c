@@ -47,6 +47,7 @@ typedef struct shared {
     opreg_paged_attn_decode problem; /* the largest                                                */
     opreg_plan *plan;
     opreg_weight *weights[2];
+    void *prepared[2]; /* their bytes */
     uint32_t num_bufs;
     uint64_t bytes[MAX_BUFS], workspace;
     unsigned char want[MAX_BYTES];
@@ -207,7 +208,7 @@ static int set_up(void) {
         for (uint32_t w = 0; w < mixes[i].num_weights; w++) {
             opreg_weight *stored = NULL;
             opreg_buf dst = {NULL, opreg_plan_layout_bytes(s->plan)};
-            dst.ptr = block_of(dst.bytes); /* for the life of the program */
+            dst.ptr = s->prepared[w] = block_of(dst.bytes);
             if (opreg_weight_create(registry, &cpu, &desc, &stored) != OPREG_OK ||
                 opreg_weight_prepare(s->plan, stored, dst, NULL, &s->weights[w]) != OPREG_OK) {
                 return 0;
@@ -279,12 +280,15 @@ int main(int argc, char **argv) {
     wall = seconds_of(CLOCK_MONOTONIC) - wall;
     busy = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - busy;
     for (size_t i = 0; i < MIXES; i++) {
-        opreg_weight_destroy(all[i].weights[0]);
-        opreg_weight_destroy(all[i].weights[1]);
+        for (int w = 0; w < 2; w++) {
+            opreg_weight_destroy(all[i].weights[w]);
+            free(all[i].prepared[w]);
+        }
         opreg_plan_destroy(all[i].plan);
     }
     grown = late > early ? late - early : 0;
-    good = atomic_load(&wrong) == 0 && atomic_load(&run_locks) == 0 && grown <= MOST_GROWTH && opreg_destroy(registry) == OPREG_OK;
+    good = atomic_load(&wrong) == 0 && atomic_load(&run_locks) == 0 && grown <= MOST_GROWTH &&
+           opreg_destroy(registry) == OPREG_OK;
     printf("soak_load: %ld threads, %ld runs of %zu problems and %ld plans, %ld wrong\n", num_threads,
            atomic_load(&done), MIXES, atomic_load(&planned), atomic_load(&wrong));
     printf("time:   %.1f s, %.0f runs/s; %.1f s of processor, %.2f us a run\n", wall,
