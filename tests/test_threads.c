@@ -22,9 +22,9 @@
  *     the_host_of_a_plugin_serves_any_thread
  * "Static text, any thread" (names and versions): one_registry_is_used_and_changed_from_many_threads */
 #define _GNU_SOURCE
+#include "library_child.h"
 #include "planned.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -382,23 +382,7 @@ static void a_process_that_closes_the_library_at_exit_ends(void **state) {
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        void *library = dlopen(OPREG_TEST_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-        opreg_status (*create)(const opreg_config *, opreg_registry **);
-        opreg_status (*destroy)(opreg_registry *);
-        opreg_registry *reg = NULL;
-        void *symbol;
-        alarm(30);
-        if (library == NULL) {
-            _exit(2);
-        }
-        symbol = dlsym(library, "opreg_create");
-        memcpy(&create, &symbol, sizeof symbol);
-        symbol = dlsym(library, "opreg_destroy");
-        memcpy(&destroy, &symbol, sizeof symbol);
-        if (create(NULL, &reg) != OPREG_OK || destroy(reg) != OPREG_OK || dlclose(library) != 0) {
-            _exit(3);
-        }
-        exit(0);
+        library_child(OPREG_TEST_LIBRARY, 30);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);

@@ -7,9 +7,9 @@
  *   soak_threads SECONDS      0 and a line of counts, or 1 and what went wrong */
 #define FAKE_ENTRY fake_entry
 #include "fake/fake_plugin.h"
+#include "library_child.h"
 #include "registry_harness.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -229,22 +229,7 @@ static void open_library(void) {
     int status = -1;
     pid_t child = fork();
     if (child == 0) {
-        void *library = dlopen(OPREG_TEST_LIBRARY, RTLD_NOW | RTLD_LOCAL), *symbol;
-        opreg_status (*create)(const opreg_config *, opreg_registry **);
-        opreg_status (*destroy)(opreg_registry *);
-        opreg_registry *reg = NULL;
-        alarm(60);
-        if (library == NULL) {
-            _exit(2);
-        }
-        symbol = dlsym(library, "opreg_create");
-        memcpy(&create, &symbol, sizeof symbol);
-        symbol = dlsym(library, "opreg_destroy");
-        memcpy(&destroy, &symbol, sizeof symbol);
-        if (create(NULL, &reg) != OPREG_OK || destroy(reg) != OPREG_OK || dlclose(library) != 0) {
-            _exit(3);
-        }
-        exit(0);
+        library_child(OPREG_TEST_LIBRARY, 60);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
         went_wrong("a process that closes the library", (opreg_status)status);
