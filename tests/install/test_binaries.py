@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What the built libraries and the command export, and how they are linked."""
+"""What the built libraries and programs export, and how they are linked."""
 
+import pathlib
 import re
+import tempfile
 import unittest
 
-from settings import BUILD, BUILD_TYPE, CC, NM, READELF, SOURCE, run
+from settings import BUILD, BUILD_TYPE, CC, NM, READELF, SOURCE, install, run
 
 INCLUDE = SOURCE / "core" / "include" / "opreg"
 SHARED = BUILD / "lib" / "libopreg.so"
 STATIC = BUILD / "lib" / "libopreg.a"
-COMMAND = BUILD / "bin" / "opreg"
 
 
 def declared(header):
@@ -64,11 +65,34 @@ class Symbols(unittest.TestCase):
 
 
 class Hardening(unittest.TestCase):
+    """Of every library and program that an installation has, and of the example plugin."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.prefix = pathlib.Path(cls.folder.name)
+        install(cls.prefix)
+        cls.installed = sorted(path for path in cls.prefix.rglob("*")
+                               if path.is_file() and not path.is_symlink()
+                               and path.read_bytes()[:4] == b"\x7fELF")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
     def binaries(self):
-        paths = [SHARED, *plugins()]
+        return [*self.installed, *BUILD.glob("plugins/example/libopreg-*.so")]
+
+    def test_every_installed_binary_is_seen(self):
+        names = {path.name for path in self.installed}
+        self.assertIn("libopreg.so.0.1.0", names)
+        self.assertIn("libopreg_kit.so.0.1.0", names)
         if (BUILD / "CMakeCache.txt").read_text().find("OPREG_TOOLS:BOOL=ON") >= 0:
-            paths.append(COMMAND)
-        return paths
+            self.assertLessEqual({"opreg", "opreg-decode"}, names)
+        manifests = {path.stem for path in self.prefix.glob("lib*/**/*.manifest")}
+        self.assertEqual({f"libopreg-{name}.so" for name in manifests},
+                         {name for name in names if name.startswith("libopreg-")})
+        self.assertEqual(len(names), 2 + len(manifests) + 2 * ("opreg" in names))
 
     def test_the_stack_is_not_executable(self):
         for path in self.binaries():
@@ -96,9 +120,11 @@ class Hardening(unittest.TestCase):
                 self.assertIn("DYN (", run(READELF, "-hW", path))
                 self.assertNotIn("TEXTREL", run(READELF, "-dW", path))
 
-    def test_no_library_names_a_folder_to_search(self):
-        for path in [SHARED, *plugins()]:
-            self.assertNotRegex(run(READELF, "-dW", path), r"R(UN)?PATH")
+    def test_only_opreg_decode_names_a_folder_to_search(self):
+        for path in self.binaries():
+            if path.name != "opreg-decode": # test_package.py says which
+                with self.subTest(binary=path.name):
+                    self.assertNotRegex(run(READELF, "-dW", path), r"R(UN)?PATH")
 
     def checked(self):
         """Binaries with buffers on the stack and calls that fill them: all but the example."""
@@ -113,7 +139,13 @@ class Hardening(unittest.TestCase):
     def test_c_library_calls_are_the_checked_ones(self):
         for path in self.checked():
             with self.subTest(binary=path.name):
-                self.assertRegex(run(NM, "-D", "--undefined-only", path), r"__\w+_chk")
+                self.assertRegex(run(NM, "-D", "--undefined-only", path), r"__(?!stack)\w+_chk\b")
+
+    @unittest.skipIf(BUILD_TYPE == "Debug", "fortified functions need the optimizer")
+    def test_the_static_library_is_guarded_alike(self):
+        names = run(NM, "--undefined-only", STATIC)
+        self.assertIn("__stack_chk_fail", names)
+        self.assertRegex(names, r"__(?!stack)\w+_chk")
 
 
 if __name__ == "__main__":
