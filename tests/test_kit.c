@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The kit holds each variant to what it declares, on a device that only looks like a GPU, and does
  * not call untested what was tested, nor tested what was not. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,9 @@
 typedef struct outcome {
     char checks[256]; /* names of the checks that failed, each once                                 */
     char first[1600], skip[400], never[200];
-    uint64_t events;
+    uint64_t events, elsewhere; /* elsewhere: on another thread                                     */
+    uint64_t done, out_of_order;
+    pthread_t caller;
     opreg_kit_report report;
 } outcome;
 
@@ -31,6 +34,11 @@ static void note(void *user, const opreg_kit_event *event) {
     assert_non_null(parsed);
     json_decref(parsed);
     o->events++;
+    o->elsewhere += !pthread_equal(o->caller, pthread_self());
+    if (event->kind == OPREG_KIT_PROGRESS) {
+        o->out_of_order += event->cases < o->done || event->cases > event->refused;
+        o->done = event->cases;
+    }
     if (event->kind == OPREG_KIT_SKIP) {
         snprintf(o->skip, sizeof o->skip, "%s: %s", event->plugin, event->detail);
     }
@@ -55,6 +63,7 @@ static void run(opreg_registry *reg, const char *plugin, const char *kernel, out
                                  .event = note,
                                  .user = o};
     memset(o, 0, sizeof *o);
+    o->caller = pthread_self();
     o->report.struct_size = sizeof o->report;
     assert_int_equal(opreg_kit_run(reg, &options, &o->report), OPREG_OK);
 }
@@ -149,6 +158,14 @@ static void an_absent_device_is_a_named_skip_and_not_never_run(void **state) {
     assert_non_null(strstr(o.skip, "paper-none: no device for paper"));
 }
 
+static void events_come_in_order_on_the_callers_thread(void **state) {
+    outcome o;
+    run(*state, "cpu", "reference_combine", &o);
+    assert_true(o.events > 10 && o.done > 0);
+    assert_int_equal(o.elsewhere, 0);
+    assert_int_equal(o.out_of_order, 0);
+}
+
 static void note_kept(void *user, const opreg_kit_event *event) {
     int *met = user;
     for (size_t i = 0; event->kind == OPREG_KIT_CASE && i < kept_case_count; i++) {
@@ -221,6 +238,7 @@ int main(void) {
         cmocka_unit_test(a_declared_format_that_is_always_refused_is_never_run),
         cmocka_unit_test(a_variant_that_takes_few_shapes_is_still_run_on_them),
         cmocka_unit_test(an_absent_device_is_a_named_skip_and_not_never_run),
+        cmocka_unit_test(events_come_in_order_on_the_callers_thread),
         cmocka_unit_test(cases_that_found_a_fault_run_whatever_the_seed),
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(the_closing_line_counts_four_things),

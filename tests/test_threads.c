@@ -10,17 +10,25 @@
  *     one_plan_runs_on_many_threads_at_once
  * "opreg_last_error() on that thread says why", "Text of this thread's last failure"
  *     the_text_of_a_failure_is_its_threads_own
- * "After fork() a child may run plans of the CPU ... and destroy its copy", "answers E_BUSY"
+ * "Valid until this thread's next call that fails"
+ *     test_error.c: a_success_keeps_the_text
+ * "After fork() a child may run plans of the CPU (on its one thread) and destroy its copy; a call that
+ * needs a lock which another thread held at the fork answers E_BUSY"
  *     a_child_of_a_busy_process_uses_or_is_told_and_never_hangs; test_registry.c and test_pool.c
  * "May be called from any thread that uses the registry, and may call back into opreg"
  *     a_log_callback_may_call_back_from_any_thread
- * "May be called from several threads at once" (parallel_for), "on the caller's or the built-in threads"
+ * "on any threads in any order", "May be called from several threads at once" (parallel_for), "on the
+ * caller's or the built-in threads"
  *     test_pool.c; test_cpu_api.c: the same bits on any number of threads
  * "Plans that exist keep their variant", "E_BUSY while it has live plans or weights"
  *     a_plan_that_runs_keeps_its_plugin_from_being_unloaded
- * "Valid from entry until shutdown returns.  Any thread." (opreg_host)
+ * "Valid from entry until shutdown returns.  Any thread.", "Sets the text that opreg_last_error
+ * returns on this thread" (opreg_host)
  *     the_host_of_a_plugin_serves_any_thread
- * "Static text, any thread" (names and versions): one_registry_is_used_and_changed_from_many_threads */
+ * "Pure: no driver call, any thread.", "Static text, any thread" (names and versions)
+ *     one_registry_is_used_and_changed_from_many_threads
+ * "called on the thread of opreg_kit_run, in order" (events of the kit)
+ *     test_kit.c: events_come_in_order_on_the_callers_thread */
 #define _GNU_SOURCE
 #include "library_child.h"
 #include "planned.h"

@@ -41,6 +41,37 @@ class Licence(unittest.TestCase):
         self.assertEqual(missing, [])
 
 
+class Threads(unittest.TestCase):
+    """tests/test_threads.c begins with the headers' sentences on threads and the tests of each."""
+
+    # what says nothing that a test could break
+    OTHER = ["Threads:", "multiprocessors, compute units or threads", "uint32_t threads;",
+             "No other thread may use the registry's flags meanwhile"] # the caller's duty
+
+    def words(self, text):
+        return " ".join(re.sub(r"(?m)^ *\* ?", "", text).split())
+
+    def headers(self):
+        return [self.words(path.read_text())
+                for path in sorted((SOURCE / "core" / "include" / "opreg").glob("*.h"))]
+
+    def quotes(self):
+        head = (SOURCE / "tests" / "test_threads.c").read_text().split("*/", 1)[0]
+        return re.findall(r'"([^"]+)"', self.words(head))
+
+    def test_what_is_quoted_is_in_a_header(self):
+        self.assertGreater(len(self.quotes()), 15)
+        for quote in self.quotes():
+            with self.subTest(quote=quote):
+                self.assertTrue([text for text in self.headers() if quote in text])
+
+    def test_every_sentence_on_threads_is_quoted(self):
+        for text in self.headers():
+            for known in [*self.quotes(), *self.OTHER]:
+                text = text.replace(known, "")
+            self.assertEqual(re.findall(r".{60}\b[Tt]hreads?\b.{20}", text), [])
+
+
 class Scripts(unittest.TestCase):
     def scripts(self):
         return [path for path in [*(SOURCE / "scripts").iterdir(), SOURCE / ".ci" / "run"]
