@@ -37,7 +37,9 @@ DEVICE float tiny_sum(const uint8_t *w, const uint8_t *x, uint32_t k) {
     }
     if (lane == eights % WAVE) { /* the end of the row */
         for (uint32_t i = eights * 8u; i < k; i++) {
-            sum = CANONICAL_FMA(canonical_load(w, i, W), canonical_load(x, i, X), sum);
+            uint32_t half = load_half(w + 2u * i); /* weights may lie on odd bytes */
+            float weight = W == OPREG_F16 ? half_to_float(half) : float_of(half << 16);
+            sum = CANONICAL_FMA(weight, canonical_load(x, i, X), sum);
         }
     }
     return sum;

@@ -16,6 +16,13 @@ static rig r;
 /* After each output; the emulated device's memory is the host's and every allocation has more. */
 enum { GUARD = 0x5a, GUARD_BYTES = 64 };
 
+/* Weights begin on odd bytes here: rows of a file begin anywhere. */
+static void move_weights(rig_case *c, int by) {
+    for (uint32_t i = 0; i < c->num_weights; i++) {
+        c->device_view[i].data = (const uint8_t *)c->device_view[i].data + by;
+    }
+}
+
 /* The variant gives the reference's bits on the case as it stands in host memory. */
 static void assert_same_bits(rig_case *c, const char *variant, const char *text) {
     const opreg_kernel *kernel = rig_kernel(&r.gpu, variant);
@@ -29,6 +36,7 @@ static void assert_same_bits(rig_case *c, const char *variant, const char *text)
             rig_up(&r, c->device[i].ptr, c->host[i].ptr, c->host[i].bytes);
         }
     }
+    move_weights(c, 1);
     for (uint32_t i = 0; i < c->num_weights; i++) {
         rig_up(&r, (void *)(uintptr_t)c->device_view[i].data, c->view[i].data, c->view[i].bytes);
     }
@@ -41,6 +49,7 @@ static void assert_same_bits(rig_case *c, const char *variant, const char *text)
     assert_int_equal(rig_run_cpu(&r, c), OPREG_OK);
     assert_int_equal(rig_run_gpu(&r, c, kernel, 0, NULL), OPREG_OK);
     assert_int_equal(rig_compare(&r, c, text), 0);
+    move_weights(c, -1);
     for (uint32_t i = 0; i < c->num_bufs; i++) {
         for (int b = 0; c->shape[i].output && c->host[i].bytes != 0 && b < GUARD_BYTES; b++) {
             assert_int_equal(((const uint8_t *)c->device[i].ptr)[c->host[i].bytes + (uint64_t)b],
@@ -135,6 +144,12 @@ static void variants_of_few_rows_refuse_39_with_the_number(void **state) {
         assert_non_null(strstr(reason, "39"));
     }
     run("wmma_tile", OPREG_OP_MATMUL_BT_QUANT, "m=39 n=20 k=512 b=q4_k x=f32 y=f32");
+}
+
+static void weights_of_any_width_and_address_have_the_reference_bits(void **state) {
+    (void)state;
+    run("tiny_n_gemv", OPREG_OP_MATMUL_BT_QUANT, "m=7 n=3 k=33 b=f16 x=bf16 y=f32 x_stride=40");
+    run("tiny_n_gemv", OPREG_OP_MATMUL_BT_QUANT, "m=1 n=64 k=1031 b=bf16 x=f32 y=f16");
 }
 
 static void more_query_tokens_than_8_are_no_problem_of_decode(void **state) {
@@ -247,6 +262,7 @@ int main(void) {
         cmocka_unit_test(f16_outputs_are_rounded_as_the_reference_rounds),
         cmocka_unit_test(ids_out_of_range_give_zero_rows),
         cmocka_unit_test(variants_of_few_rows_refuse_39_with_the_number),
+        cmocka_unit_test(weights_of_any_width_and_address_have_the_reference_bits),
         cmocka_unit_test(more_query_tokens_than_8_are_no_problem_of_decode),
         cmocka_unit_test(pages_that_are_not_there_are_masked),
         cmocka_unit_test(a_nan_scale_stays_in_its_own_row),
