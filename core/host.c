@@ -14,12 +14,20 @@
 
 static uintptr_t this_thread(void) { return (uintptr_t)pthread_self(); }
 
-opreg_status registry_lock(opreg_registry *reg) {
+opreg_status registry_lock_of(const opreg_registry *reg, pthread_mutex_t *mutex, const char *used) {
     if (reg->pid == getpid()) {
-        pthread_mutex_lock(&reg->mutex);
-    } else if (pthread_mutex_trylock(&reg->mutex) != 0) {
-        return fail(OPREG_E_BUSY, "this process was forked while another thread used the registry: "
-                                  "create a new registry in the child");
+        pthread_mutex_lock(mutex);
+    } else if (pthread_mutex_trylock(mutex) != 0) {
+        return fail(OPREG_E_BUSY, "this process was forked while another thread used %s: create a new "
+                                  "registry in the child", used);
+    }
+    return OPREG_OK;
+}
+
+opreg_status registry_lock(opreg_registry *reg) {
+    opreg_status status = registry_lock_of(reg, &reg->mutex, "the registry");
+    if (status != OPREG_OK) {
+        return status;
     }
     atomic_store_explicit(&reg->owner, this_thread(), memory_order_relaxed);
     return OPREG_OK;

@@ -80,6 +80,9 @@ struct opreg_registry {
 /* E_BUSY, with the reason, in a forked child whose parent held the lock elsewhere. */
 opreg_status registry_lock(opreg_registry *reg);
 
+/* The same for a lock of a part of it, which the text calls `used`. */
+opreg_status registry_lock_of(const opreg_registry *reg, pthread_mutex_t *mutex, const char *used);
+
 /* Releases the lock and gives out the lines that were logged under it. */
 void registry_unlock(opreg_registry *reg);
 

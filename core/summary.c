@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void summary_open(run_summary *s) {
     memset(s, 0, sizeof *s);
     pthread_mutex_init(&s->mutex, NULL);
+    s->pid = getpid();
 }
 
 void summary_close(run_summary *s) {
@@ -16,6 +18,12 @@ void summary_close(run_summary *s) {
     free(s->refusals);
     free(s->reported);
     pthread_mutex_destroy(&s->mutex);
+}
+
+/* 0 in a forked child whose parent held the lock elsewhere: what was to be remembered is lost. */
+static int hold(run_summary *s) {
+    return s->pid == getpid() ? pthread_mutex_lock(&s->mutex) == 0
+                              : pthread_mutex_trylock(&s->mutex) == 0;
 }
 
 /* Room for one more row of a list; null where there is no memory. */
@@ -45,7 +53,9 @@ static variant_total *total_of(run_summary *s, const char *name) {
 
 void summary_add(run_summary *s, const variant_total *plan) {
     variant_total *row;
-    pthread_mutex_lock(&s->mutex);
+    if (!hold(s)) {
+        return;
+    }
     row = total_of(s, plan->name);
     if (row != NULL) {
         row->plans++;
@@ -63,7 +73,9 @@ void summary_add(run_summary *s, const variant_total *plan) {
 
 void summary_refused(run_summary *s, const char *name, const char *reason) {
     refusal *row = NULL;
-    pthread_mutex_lock(&s->mutex);
+    if (!hold(s)) {
+        return;
+    }
     for (size_t i = 0; i < s->num_refusals && row == NULL; i++) {
         if (strcmp(s->refusals[i].name, name) == 0 && strcmp(s->refusals[i].reason, reason) == 0) {
             row = &s->refusals[i];
@@ -85,7 +97,9 @@ void summary_refused(run_summary *s, const char *name, const char *reason) {
 int summary_first_report(run_summary *s, const char *name, opreg_op op, const problem_any *problem) {
     reported *row;
     int first = 1;
-    pthread_mutex_lock(&s->mutex);
+    if (!hold(s)) {
+        return 1;
+    }
     for (size_t i = 0; i < s->num_reported && first; i++) {
         first = s->reported[i].op != op || strcmp(s->reported[i].name, name) != 0 ||
                 memcmp(&s->reported[i].problem, problem, sizeof *problem) != 0;

@@ -5,6 +5,7 @@
 #define OPREG_SUMMARY_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "problem.h"
 
@@ -31,6 +32,7 @@ typedef struct reported {
 
 typedef struct run_summary {
     pthread_mutex_t mutex;
+    pid_t pid; /* that made it */
     variant_total *totals;
     refusal *refusals;
     reported *reported;

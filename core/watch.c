@@ -216,6 +216,11 @@ static opreg_status compare(const opreg_plan *plan, const opreg_args *args,
                      : OPREG_OK;
 }
 
+/* Watched runs of a plan wait for each other. */
+static opreg_status lock_runs(const opreg_plan *plan) {
+    return registry_lock_of(plan->reg, &plan->watch->mutex, "the plan under shadow or guard");
+}
+
 /* Under the watch's lock. */
 static opreg_status checked_run(const opreg_plan *plan, const opreg_args *args,
                                 const opreg_call *call, int sample, uint64_t *own_ns) {
@@ -293,15 +298,19 @@ opreg_status watch_run(const opreg_plan *plan, const opreg_args *args, const opr
         status = plan_run_kernel(plan, call);
         own_ns = watch_now() - start;
     } else if (!is_capturing(plan, call->stream)) {
-        pthread_mutex_lock(&w->mutex);
-        status = checked_run(plan, args, call, sample, &own_ns);
-        pthread_mutex_unlock(&w->mutex);
+        status = lock_runs(plan);
+        if (status == OPREG_OK) {
+            status = checked_run(plan, args, call, sample, &own_ns);
+            pthread_mutex_unlock(&w->mutex);
+        }
     } else if (w->guard != NULL || !shadow_stays_on_device(w->shadow)) {
         status = unchecked_run(plan, call, w->guard != NULL ? "guard" : "shadow");
     } else {
-        pthread_mutex_lock(&w->mutex);
-        status = captured_run(plan, call);
-        pthread_mutex_unlock(&w->mutex);
+        status = lock_runs(plan);
+        if (status == OPREG_OK) {
+            status = captured_run(plan, call);
+            pthread_mutex_unlock(&w->mutex);
+        }
     }
     atomic_fetch_add_explicit(&w->run_ns, own_ns, memory_order_relaxed);
     return status;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * test_guard.c - what guard says about a run, and what it leaves alone. */
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fake/paper_gpu.h"
 #include "watched.h"
@@ -179,6 +182,49 @@ static void one_plan_is_checked_on_several_threads(void **state) {
     assert_text(w.said.text, "v1 guard planted/faithful_matmul runs=20");
 }
 
+static int fork_status;
+
+/* A kernel in whose run a child is born, which runs the plan. */
+static opreg_status fork_in_run(void *state, const void *problem, const opreg_call *call) {
+    pid_t child = fork();
+    (void)state, (void)problem, (void)call;
+    if (child == 0) {
+        alarm(20);
+        _exit(opreg_plan_run(w.plan, &w.args) == OPREG_E_BUSY &&
+                      strstr(opreg_last_error(), "forked while another thread used the plan") != NULL
+                  ? 0
+                  : 1);
+    }
+    return waitpid(child, &fork_status, 0) == child ? OPREG_OK : OPREG_E_DEVICE;
+}
+
+static opreg_status forking_entry(const opreg_host *host, opreg_plugin *out) {
+    static const opreg_kernel *rows[64];
+    static opreg_kernel forking;
+    opreg_status status = planted_entry(host, out);
+    for (uint32_t i = 0; i < out->num_kernels; i++) {
+        rows[i] = out->kernels[i];
+        if (strcmp(rows[i]->name, "faithful_matmul") == 0) {
+            forking = *rows[i];
+            forking.run = fork_in_run;
+            rows[i] = &forking;
+        }
+    }
+    out->kernels = rows;
+    return status;
+}
+
+static void a_child_born_in_a_guarded_run_is_told_so(void **state) {
+    (void)state;
+    fork_status = -1;
+    watched_entry = forking_entry;
+    watched_open(&w, "planted/faithful_matmul", "guard", "on");
+    watched_entry = planted_entry;
+    assert_failed(opreg_plan_run(w.plan, &w.args), OPREG_E_CHECK, "did not write 64 of 64");
+    assert_int_equal(fork_status, 0);
+    watched_close(&w);
+}
+
 static void wrong_arguments_are_refused_as_without_guard(void **state) {
     (void)state;
     watched_open(&w, "planted/faithful_matmul", "guard", "on");
@@ -202,6 +248,7 @@ int main(void) {
         cmocka_unit_test(guard_holds_for_plans_made_after_it),
         cmocka_unit_test(a_captured_stream_is_refused_with_the_reason),
         cmocka_unit_test(one_plan_is_checked_on_several_threads),
+        cmocka_unit_test(a_child_born_in_a_guarded_run_is_told_so),
         cmocka_unit_test(wrong_arguments_are_refused_as_without_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
