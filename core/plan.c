@@ -215,17 +215,21 @@ void opreg_plan_destroy(opreg_plan *plan) {
     free(plan);
 }
 
-uint64_t opreg_plan_workspace(const opreg_plan *plan) { return plan->workspace; }
+uint64_t opreg_plan_workspace(const opreg_plan *plan) { return plan != NULL ? plan->workspace : 0; }
 
-const char *opreg_plan_kernel(const opreg_plan *plan) { return plan->name; }
+const char *opreg_plan_kernel(const opreg_plan *plan) { return plan != NULL ? plan->name : ""; }
 
-opreg_level opreg_plan_level(const opreg_plan *plan) { return (opreg_level)plan->kernel->level; }
-
-uint32_t opreg_plan_layout(const opreg_plan *plan) {
-    return plan->num_weights > 0 ? plan->weights[0].layout : OPREG_LAYOUT_STORED;
+opreg_level opreg_plan_level(const opreg_plan *plan) {
+    return plan != NULL ? (opreg_level)plan->kernel->level : OPREG_LEVEL_ANY;
 }
 
-uint64_t opreg_plan_layout_bytes(const opreg_plan *plan) { return plan->layout_bytes; }
+uint32_t opreg_plan_layout(const opreg_plan *plan) {
+    return plan != NULL && plan->num_weights > 0 ? plan->weights[0].layout : OPREG_LAYOUT_STORED;
+}
+
+uint64_t opreg_plan_layout_bytes(const opreg_plan *plan) {
+    return plan != NULL ? plan->layout_bytes : 0;
+}
 
 /* ---- running it ----------------------------------------------------------------------------- */
 

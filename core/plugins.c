@@ -239,6 +239,9 @@ static opreg_status unload(opreg_registry *reg, const char *name) {
         return fail(OPREG_E_BUSY, "plugin %s has %u live plans and weights: destroy them first",
                     name, live);
     }
+    if (atomic_load(&entry->sides) > 0) {
+        return fail(OPREG_E_BUSY, "plugin %s holds side data of live weights: destroy them first", name);
+    }
     close_plugin(entry, OPREG_PLUGIN_UNLOADED);
     snprintf(entry->reason, sizeof entry->reason, "taken out by opreg_unload");
     return OPREG_OK;

@@ -176,7 +176,8 @@ size_t problem_text(opreg_op op, const problem_any *problem, int brief, char *te
     char value[128];
     size_t length = 0;
     memset(named, 1, sizeof named);
-    if (text != NULL && cap > 0) {
+    cap = text != NULL ? cap : 0;
+    if (cap > 0) {
         text[0] = '\0';
     }
     if (row == NULL) {

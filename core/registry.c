@@ -182,10 +182,11 @@ opreg_status opreg_create(const opreg_config *cfg, opreg_registry **out) {
     if (status != OPREG_OK) {
         return status;
     }
-    if ((config.flags & ~known) != 0 || config.reserved != 0 || config.reserved2 != 0) {
-        return fail(OPREG_E_ARG, "opreg_config has unknown flags 0x%x or a reserved field that is "
-                                 "not 0",
-                    config.flags & ~known);
+    if ((config.flags & ~known) != 0) {
+        return fail(OPREG_E_ARG, "opreg_config has unknown flags 0x%x", config.flags & ~known);
+    }
+    if (config.reserved != 0 || config.reserved2 != 0) {
+        return fail(OPREG_E_ARG, "opreg_config has a reserved field that is not 0");
     }
     for (uint32_t i = 0; i < config.num_entries; i++) {
         if (config.entries == NULL || config.entries[i] == NULL) {

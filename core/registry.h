@@ -43,7 +43,8 @@ typedef struct plugin_entry {
     opreg_device_steps steps; /* where table.steps is not null                                       */
     opreg_device *devices;
     size_t num_devices;
-    atomic_uint live; /* plans, weights and plans in the making                                     */
+    atomic_uint live;  /* plans, weights and plans in the making                                    */
+    atomic_uint sides; /* side data in its memory, of weights that may be another plugin's          */
 } plugin_entry;
 
 typedef struct log_line {

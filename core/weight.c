@@ -77,7 +77,7 @@ static opreg_status make_records(const opreg_weight_desc *desc, opreg_side **out
 static void drop_side(shared_side *side) {
     if (side != NULL && atomic_fetch_sub(&side->users, 1) == 1) {
         side->entry->io.free(&side->entry->host, side->dev, side->records);
-        atomic_fetch_sub(&side->entry->live, 1);
+        atomic_fetch_sub(&side->entry->sides, 1);
         free(side->wire);
         free(side);
     }
@@ -121,10 +121,10 @@ static opreg_status upload_side(plugin_entry *entry, const opreg_device *dev,
     side->entry = entry;
     side->dev = dev;
     atomic_store(&side->users, 1);
-    atomic_fetch_add(&entry->live, 1);
+    atomic_fetch_add(&entry->sides, 1);
     status = io->alloc(&entry->host, dev, bytes, &side->records);
     if (status != OPREG_OK) {
-        atomic_fetch_sub(&entry->live, 1);
+        atomic_fetch_sub(&entry->sides, 1);
         free(side->wire);
         free(side);
         return device_failed(status, entry, mark, "allocate side data");

@@ -48,6 +48,9 @@ void kit_send_cells(kit *k);
 
 /* Opens what the options name.  E_ARG with a text where they name nothing. */
 opreg_status kit_take_stock(kit *k);
+
+/* E_ARG with a text for opreg_last_error, by way of the CPU's host. */
+opreg_status kit_refuse(opreg_registry *reg, const char *text);
 void kit_free_stock(kit *k);
 /* A declared format without a generator, and a variant on no device, are named. */
 void kit_check_declared(kit *k);

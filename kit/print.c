@@ -76,10 +76,13 @@ static void print_json(const opreg_kit_event *event, line *l) {
 }
 
 size_t opreg_kit_event_print(const opreg_kit_event *event, int json, char *text, size_t cap) {
-    line l = {text, cap, 0};
+    line l = {text, text != NULL ? cap : 0, 0};
     char numbers[96];
-    if (cap > 0) {
+    if (l.cap > 0) {
         text[0] = '\0';
+    }
+    if (event == NULL) {
+        return 0;
     }
     if (json) {
         print_json(event, &l);
@@ -132,9 +135,16 @@ size_t opreg_kit_event_print(const opreg_kit_event *event, int json, char *text,
 }
 
 size_t opreg_kit_report_print(const opreg_kit_report *report, char *text, size_t cap) {
-    int length = snprintf(text, cap, "%llu passed, %llu failed, %llu skipped, %llu never-run",
-                          (unsigned long long)report->passed, (unsigned long long)report->failed,
-                          (unsigned long long)report->skipped,
-                          (unsigned long long)report->never_run);
+    int length;
+    cap = text != NULL ? cap : 0;
+    if (report == NULL) {
+        if (cap > 0) {
+            text[0] = '\0';
+        }
+        return 0;
+    }
+    length = snprintf(text, cap, "%llu passed, %llu failed, %llu skipped, %llu never-run",
+                      (unsigned long long)report->passed, (unsigned long long)report->failed,
+                      (unsigned long long)report->skipped, (unsigned long long)report->never_run);
     return length > 0 ? (size_t)length : 0;
 }

@@ -7,15 +7,10 @@
 #include "formats/formats.h"
 #include "kit.h"
 
-/* E_ARG with a text for opreg_last_error, by way of a device's host. */
 static opreg_status refuse(const kit *k, const char *what, const char *name, const char *else_what) {
-    const opreg_device_io *io;
-    const opreg_host *host;
-    if (k->num_devices > 0 &&
-        opreg_device_io_get(k->reg, &k->devices[0], &io, &host) == OPREG_OK) {
-        host->error(host->ctx, "no %s %s%s", what, name, else_what);
-    }
-    return OPREG_E_ARG;
+    char text[1024];
+    snprintf(text, sizeof text, "no %s %.500s%s", what, name, else_what);
+    return kit_refuse(k->reg, text);
 }
 
 /* ---- what is there --------------------------------------------------------------------------------- */

@@ -218,6 +218,54 @@ static void unknown_names_are_refused(void **state) {
     assert_int_equal(opreg_kit_run(*state, &options, &report), OPREG_E_ARG);
 }
 
+static void refuses(opreg_registry *reg, const opreg_kit_options *options, opreg_kit_report *report,
+                    const char *text) {
+    assert_int_equal(opreg_kit_run(reg, options, report), OPREG_E_ARG);
+    if (strstr(opreg_last_error(), text) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", text, opreg_last_error());
+    }
+}
+
+static void wrong_structs_are_refused_with_the_reason(void **state) {
+    opreg_kit_report report = {.struct_size = sizeof report};
+    struct {
+        opreg_kit_options known;
+        uint64_t more;
+    } newer = {.known = {.struct_size = sizeof newer, .plugin = "nobody"}, .more = 1};
+    opreg_kit_options options = {.plugin = "nobody"};
+    refuses(NULL, NULL, &report, "the registry is null");
+    refuses(*state, NULL, NULL, "the opreg_kit_report is null");
+    refuses(*state, &options, &report, "the opreg_kit_options has struct_size 0");
+    refuses(*state, &newer.known, &report, "from a newer opreg");
+    newer.more = 0;
+    refuses(*state, &newer.known, &report, "no plugin nobody");
+    report.struct_size = 0;
+    refuses(*state, NULL, &report, "the opreg_kit_report has struct_size 0");
+}
+
+static void a_report_is_never_written_past_the_callers_size(void **state) {
+    opreg_kit_report report;
+    opreg_kit_options options = {.struct_size = sizeof options, .plugin = "nobody"};
+    memset(&report, 0x5a, sizeof report);
+    report.struct_size = offsetof(opreg_kit_report, passed);
+    refuses(*state, &options, &report, "no plugin nobody");
+    assert_int_equal(report.struct_size, offsetof(opreg_kit_report, passed));
+    assert_int_equal(report.passed, UINT64_C(0x5a5a5a5a5a5a5a5a));
+}
+
+static void lines_of_nothing_are_empty(void **state) {
+    opreg_kit_report report = {.struct_size = sizeof report};
+    opreg_kit_event event = {.struct_size = sizeof event, .kind = OPREG_KIT_PROGRESS};
+    char text[8] = "before";
+    (void)state;
+    assert_int_equal(opreg_kit_event_print(NULL, 1, text, sizeof text), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(opreg_kit_report_print(NULL, text, sizeof text), 0);
+    assert_int_equal(opreg_kit_event_print(&event, 0, NULL, 9), strlen("0 of 0 cases"));
+    assert_int_equal(opreg_kit_report_print(&report, NULL, 9),
+                     strlen("0 passed, 0 failed, 0 skipped, 0 never-run"));
+}
+
 static void the_closing_line_counts_four_things(void **state) {
     opreg_kit_report report = {.struct_size = sizeof report, .passed = 12, .skipped = 3};
     char text[100];
@@ -241,6 +289,9 @@ int main(void) {
         cmocka_unit_test(events_come_in_order_on_the_callers_thread),
         cmocka_unit_test(cases_that_found_a_fault_run_whatever_the_seed),
         cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(wrong_structs_are_refused_with_the_reason),
+        cmocka_unit_test(a_report_is_never_written_past_the_callers_size),
+        cmocka_unit_test(lines_of_nothing_are_empty),
         cmocka_unit_test(the_closing_line_counts_four_things),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

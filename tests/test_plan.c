@@ -148,6 +148,11 @@ static void null_arguments_are_refused(void **state) {
     p.args.struct_size = 0;
     refuses_run(OPREG_E_ARG, "struct_size 0");
     opreg_plan_destroy(NULL);
+    assert_int_equal(opreg_plan_workspace(NULL), 0);
+    assert_string_equal(opreg_plan_kernel(NULL), "");
+    assert_int_equal(opreg_plan_level(NULL), OPREG_LEVEL_ANY);
+    assert_int_equal(opreg_plan_layout(NULL), OPREG_LAYOUT_STORED);
+    assert_int_equal(opreg_plan_layout_bytes(NULL), 0);
 }
 
 static void a_reserved_argument_must_be_zero(void **state) {

@@ -75,6 +75,7 @@ static void printing_returns_the_length_that_was_needed(void **state) {
     assert_int_equal(opreg_problem_print(OPREG_OP_MATMUL_BT_QUANT, &p, cut, sizeof cut), length);
     assert_int_equal(strlen(cut), sizeof cut - 1);
     assert_int_equal(opreg_problem_print(OPREG_OP_MATMUL_BT_QUANT, &p, NULL, 0), length);
+    assert_int_equal(opreg_problem_print(OPREG_OP_MATMUL_BT_QUANT, &p, NULL, 10), length);
 }
 
 static void numbers_do_not_follow_the_locale(void **state) {

@@ -184,7 +184,8 @@ static void a_live_weight_keeps_its_plugin(void **state) {
     (void)state;
     opreg_plan_destroy(p.plan);
     p.plan = NULL;
-    assert_failed(opreg_unload(p.reg, "fake"), OPREG_E_BUSY, "live plans and weights");
+    assert_failed(opreg_unload(p.reg, "fake"), OPREG_E_BUSY, "has 1 live plans and weights");
+    assert_failed(opreg_destroy(p.reg), OPREG_E_BUSY, "has 1 live plans and weights");
 }
 
 static void validation_names_the_first_bad_block(void **state) {

@@ -561,7 +561,7 @@ OPREG_API opreg_status opreg_plan_create_named(opreg_registry *reg, const opreg_
                                                const char *plugin_kernel, opreg_plan **out);
 OPREG_API void opreg_plan_destroy(opreg_plan *plan); /* null is fine; no run may be in flight         */
 
-/* Constant over a plan's life; any thread. */
+/* Constant over a plan's life; any thread.  Of null: 0, "", ANY, STORED, 0. */
 OPREG_API uint64_t opreg_plan_workspace(const opreg_plan *plan);     /* bytes, 0 when none            */
 OPREG_API const char *opreg_plan_kernel(const opreg_plan *plan);     /* "cuda-sm60/q4_k_gemv"         */
 OPREG_API opreg_level opreg_plan_level(const opreg_plan *plan);
@@ -634,7 +634,7 @@ OPREG_API size_t opreg_problem_size(opreg_op op);
 OPREG_API opreg_status opreg_problem_check(opreg_op op, const void *problem);
 
 /* The problem as "key=value key=value ...", every field; what opreg_problem_parse reads back.
- * Returns the length without the end mark, as snprintf does. */
+ * Returns the length without the end mark, as snprintf does; text may be null, which counts only. */
 OPREG_API size_t opreg_problem_print(opreg_op op, const void *problem, char *text, size_t cap);
 
 /* Reads "m=1 n=4096 k=4096 b=q4_k x=f32 y=f32".  Fields that are not named get their defaults: one row,

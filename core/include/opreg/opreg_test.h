@@ -81,7 +81,8 @@ OPREG_API opreg_status opreg_kit_run(opreg_registry *reg, const opreg_kit_option
 
 /* One line without a newline: for people, or one JSON object with the keys kind, verdict, op,
  * plugin, kernel, device, format, dtypes, check, data, problem, detail, seed, cases, refused.
- * Returns the length without the end mark, as snprintf does. */
+ * Returns the length without the end mark, as snprintf does; text may be null, which counts only.  A
+ * null event or report is "". */
 OPREG_API size_t opreg_kit_event_print(const opreg_kit_event *event, int json, char *text, size_t cap);
 
 /* "N passed, 0 failed, N skipped, 0 never-run" */
