@@ -12,6 +12,7 @@
 #define KERNEL extern "C" __global__ void
 #define DEVICE static __device__ __forceinline__
 #define KERNEL_THREADS(threads) __launch_bounds__(threads)
+#define KERNEL_THREADS_UP_TO(threads) __launch_bounds__(threads)
 
 DEVICE uint32_t thread_index() { return threadIdx.x; }
 DEVICE uint32_t thread_count() { return blockDim.x; }
@@ -104,6 +105,7 @@ DEVICE uint32_t atomic_min(uint32_t *p, uint32_t value) { return atomicMin(p, va
 #define __shared__ __attribute__((shared))
 #endif
 #define KERNEL_THREADS(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
+#define KERNEL_THREADS_UP_TO(threads) __attribute__((amdgpu_flat_work_group_size(32, threads)))
 
 DEVICE uint32_t thread_index() { return __builtin_amdgcn_workitem_id_x(); }
 DEVICE uint32_t thread_count() { return __builtin_amdgcn_workgroup_size_x(); }

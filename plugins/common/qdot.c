@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #define MAX_ROWS 8            /* rows of x: beyond, weights should be read once for several         */
-#define NARROW_N 2048         /* up to here a block works on one output                            */
+#define NARROW_N 2048         /* up to here a block works on QDOT_ROWS outputs                      */
 #define MAX_ROW_BYTES (1 << 30) /* offsets inside a row are 32 bits wide                            */
 
 #define QDOT_FORMAT(NAME, name, sums) OPREG_##NAME,
@@ -123,8 +123,8 @@ uint64_t qdot_splitk_workspace(const opreg_device *dev, const void *problem) {
 opreg_status qdot_splitk_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
     matmul_shape shape = {.symbol = splitk_symbol(p->b_dtype),
-                          .outputs = (uint32_t)(8 / QDOT_SPLITK_WAVES(p->k / 256)),
-                          .threads = QDOT_SPLITK_THREADS,
+                          .outputs = QDOT_ROWS,
+                          .threads = 32 * (uint32_t)QDOT_SPLITK_WAVES(p->k / 256),
                           .rows = 1};
     return gpu_matmul_run(state, problem, call, &shape);
 }

@@ -290,60 +290,77 @@ template <class F, int SUMS> DEVICE void qdot_fused(const matmul_args &a) {
 
 /* ---- K across the waves of a block ------------------------------------------------------------------ */
 
-/* Wave `part` of `waves` takes superblocks 4 (part + waves i) + o in octet o.  They are all of
- * accumulator 4 part + o: with fewer than eight waves there is no second i.  Returns accumulator
- * `lane`. */
+/* Accumulators of the rows of one or two weights, before their tree. */
+typedef float splitk_shared[2][QDOT_ROWS][WAVE];
+
+/* Wave `part` takes superblocks 4 (part + 8 i) + o in octet o: all are of accumulator 4 part + o, for
+ * with fewer than eight waves there is no second i.  Every lane of an octet has the integer sums of
+ * all rows; lane c goes on with row c. */
 template <class F, int SUMS>
-DEVICE float splitk_row(const matmul_args &a, int which, uint32_t n, const activation_row &x,
-                        uint32_t part, uint32_t waves, float *shared) {
-    const uint8_t *row[1] = {a.data[which] + n * a.row_bytes};
-    uint32_t units = (uint32_t)(a.k / F::unit), octet = lane_index() >> 3;
+DEVICE void splitk_rows(const matmul_args &a, int which, uint32_t n, const activation_row &x,
+                        uint32_t part, splitk_shared &shared) {
+    const uint8_t *rows[QDOT_ROWS];
+    uint32_t units = (uint32_t)(a.k / F::unit), octet = lane_index() >> 3, c = lane_index() & 7u;
     float sum = 0.0f;
-    for (uint32_t sb = 4u * part + octet; sb - octet < units; sb += 4u * waves) {
-        int32_t sums[1][2];
-        octet_superblock<F, SUMS, 1>(row, x, sb, units, a.side[which], sums);
+    rows_at<QDOT_ROWS>(a, which, 0, n, rows);
+    const uint8_t *mine = rows[0];
+#pragma unroll
+    for (uint32_t r = 1; r < QDOT_ROWS; r++) {
+        mine = c == r ? rows[r] : mine;
+    }
+    for (uint32_t sb = 4u * part + octet; sb - octet < units; sb += WAVE) {
+        int32_t sums[QDOT_ROWS][2];
+        octet_superblock<F, SUMS, QDOT_ROWS>(rows, x, sb, units, a.side[which], sums);
+#pragma unroll
+        for (uint32_t r = 1; r < QDOT_ROWS; r++) {
+            sums[0][0] = c == r ? sums[r][0] : sums[0][0];
+            sums[0][1] = c == r ? sums[r][1] : sums[0][1];
+        }
         if (sb < units) {
-            sum = sum + F::term(row[0] + sb * (uint32_t)F::bytes, 0, sums[0], scale_of_x(x, sb),
+            sum = sum + F::term(mine + sb * (uint32_t)F::bytes, 0, sums[0], scale_of_x(x, sb),
                                 a.side[which]);
         }
     }
-    block_barrier(); /* the one before has been read */
-    if ((lane_index() & 7u) == 0u) {
-        shared[4u * part + octet] = sum;
+    if (c < QDOT_ROWS) {
+        shared[which][c][4u * part + octet] = sum;
     }
-    block_barrier();
-    return lane_index() < 4u * waves ? shared[lane_index()] : 0.0f;
 }
 
+/* Grid: (rows of W / QDOT_ROWS, rows of x); QDOT_SPLITK_WAVES waves. */
 template <class F, int SUMS> DEVICE void qdot_splitk(const matmul_args &a) {
-    __shared__ float shared[8][WAVE];
-    uint32_t waves = QDOT_SPLITK_WAVES((uint32_t)(a.k / F::unit)), wave = wave_uniform(wave_index());
-    uint32_t output = wave / waves, part = wave % waves;
-    uint32_t n = block_x() * (8u / waves) + output, row_n = n < (uint32_t)a.n ? n : (uint32_t)a.n - 1u;
+    __shared__ splitk_shared shared;
+    uint32_t waves = thread_count() / WAVE, part = wave_uniform(wave_index());
+    uint32_t n = block_x() * QDOT_ROWS, lane = lane_index();
     for (int64_t row = block_y(); row < a.m; row += grid_y()) {
         activation_row x = activations(a, row, F::unit);
-        float value = splitk_row<F, SUMS>(a, 0, row_n, x, part, waves, shared[output]), up = 0.0f;
+        if (row != block_y()) {
+            block_barrier(); /* the row before has been read */
+        }
+        splitk_rows<F, SUMS>(a, 0, n, x, part, shared);
         if (a.pair) {
-            up = splitk_row<F, SUMS>(a, 1, row_n, x, part, waves, shared[output]);
+            splitk_rows<F, SUMS>(a, 1, n, x, part, shared);
         }
-        if (part != 0u || n >= (uint32_t)a.n) {
-            continue;
-        }
-        value = F::last(wave_tree(value));
-        if (a.pair) {
-            value = canonical_glu(a.glu, value, F::last(wave_tree(up)), a.glu_alpha, a.glu_limit);
-        } else if (a.bias != 0) {
-            value = value + a.bias[n];
-        }
-        if (lane_index() == 0u) {
-            canonical_store(a.y, row * a.y_stride + n, a.y_dtype, value);
+        block_barrier();
+        for (uint32_t r = part; r < QDOT_ROWS && n + r < (uint32_t)a.n; r += waves) {
+            bool held = lane < 4u * waves; /* accumulators beyond are of no superblock */
+            float value = F::last(wave_tree(held ? shared[0][r][lane] : 0.0f));
+            if (a.pair) {
+                float up = F::last(wave_tree(held ? shared[1][r][lane] : 0.0f));
+                value = canonical_glu(a.glu, value, up, a.glu_alpha, a.glu_limit);
+            } else if (a.bias != 0) {
+                value = value + a.bias[n + r];
+            }
+            if (lane == 0u) {
+                canonical_store(a.y, row * a.y_stride + n + r, a.y_dtype, value);
+            }
         }
     }
 }
 
 /* The kernels of one format. */
 #define QDOT_SPLITK_KERNEL(name, sums)                                                             \
-    KERNEL KERNEL_THREADS(QDOT_SPLITK_THREADS) qdot_splitk_##name(const matmul_args a) {           \
+    KERNEL KERNEL_THREADS_UP_TO(32 * QDOT_SPLITK_MOST_WAVES)                                       \
+    qdot_splitk_##name(const matmul_args a) {                                                      \
         qdot_splitk<name##_format, sums>(a);                                                       \
     }
 #define QDOT_KERNELS(name, sums)                                                                   \

@@ -5,11 +5,11 @@
 
 #define QDOT_THREADS 128       /* four waves                                                       */
 #define QDOT_ROWS 2            /* outputs of one wave                                              */
-#define QDOT_SPLITK_THREADS 256 /* eight waves                                                      */
 
-/* Waves of qdot_splitk that share an output: one for each four superblocks, rounded up to a power of
- * two, and at most eight. */
-#define QDOT_SPLITK_WAVES(units) ((units) > 16 ? 8 : (units) > 8 ? 4 : (units) > 4 ? 2 : 1)
+/* Waves of qdot_splitk that share QDOT_ROWS outputs: one for each four superblocks, at most eight. */
+#define QDOT_SPLITK_MOST_WAVES   8
+#define QDOT_SPLITK_WAVES(units)                                                                   \
+    ((units) > 28 ? QDOT_SPLITK_MOST_WAVES : (units) > 4 ? ((units) + 3) / 4 : 1)
 
 /* qdot_gemv that quantizes x itself: each block the whole row, so rows are bounded by shared memory
  * and blocks by the work that is done again. */

@@ -11,6 +11,7 @@
 #define KERNEL static void
 #define DEVICE static inline
 #define KERNEL_THREADS(threads)
+#define KERNEL_THREADS_UP_TO(threads)
 #define __launch_bounds__(...)
 #define __shared__ static /* one block at a time */
 
