@@ -83,6 +83,8 @@ static void every_number_of_waves_that_share_an_output_gives_the_same_bits(void 
     run("qdot_splitk", OPREG_OP_MATMUL_BT_QUANT, "m=1 n=17 k=256 b=q5_k x=f32 y=f32");
     run("qdot_splitk", OPREG_OP_MATMUL_BT_QUANT, "m=1 n=9 k=2048 b=q3_k x=f32 y=f32");
     run("qdot_splitk", OPREG_OP_MATMUL_BT_QUANT, "m=3 n=5 k=2560 b=iq2_s x=f32 y=f32");
+    run("qdot_splitk", OPREG_OP_MATMUL_BT_QUANT, "m=1 n=3 k=7168 b=q4_k x=f32 y=f32");
+    run("qdot_splitk", OPREG_OP_MATMUL_BT_QUANT, "m=2 n=3 k=1280 b=q4_k x=f32 y=f32 glu=silu");
     run("qdot_splitk", OPREG_OP_MATMUL_BT_QUANT, "m=1 n=5 k=4352 b=q2_k x=f32 y=f32");
 }
 
@@ -100,6 +102,20 @@ static void a_ratio_of_16_fits_the_shared_memory_that_the_kernel_names(void **st
         "seqs=1 tokens=1 hq=16 hk=1 d=256 block=16 blocks=40 len=520 q=bf16 kv=bf16 out=bf16");
 }
 
+static void heads_without_a_kernel_are_refused_by_their_number(void **state) {
+    static const char *const texts[][2] = {
+        {"96", "seqs=1 tokens=1 hq=8 hk=2 d=96 block=16 blocks=9 len=70 kv=bf16"},
+        {"17", "seqs=1 tokens=1 hq=17 hk=1 d=64 block=16 blocks=9 len=70 kv=bf16"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char reason[128] = "";
+        assert_int_equal(answer("paged_gqa", OPREG_OP_PAGED_ATTN_DECODE, texts[i][1], reason),
+                         OPREG_E_UNSUPPORTED);
+        assert_non_null(strstr(reason, texts[i][0]));
+    }
+}
+
 static void f16_outputs_are_rounded_as_the_reference_rounds(void **state) {
     (void)state;
     run("qdot_gemv", OPREG_OP_MATMUL_BT_QUANT, "m=1 n=19 k=512 b=q4_k x=f32 y=f16");
@@ -111,23 +127,35 @@ static void f16_outputs_are_rounded_as_the_reference_rounds(void **state) {
 }
 
 static void ids_out_of_range_give_zero_rows(void **state) {
-    const char *text = "tokens=100 n=6 k=256 experts=4 top_k=2 b=q4_k x=f32 y=f32";
-    rig_case c;
-    opreg_route_header *header;
-    int32_t *experts;
-    int found = 0;
+    static const struct {
+        opreg_op op;
+        const char *variant, *text;
+    } grouped[] = {
+        {OPREG_OP_MOE_MATMUL, "qdot_grouped",
+         "tokens=100 n=6 k=256 experts=4 top_k=2 b=q4_k x=f32 y=f32"},
+        {OPREG_OP_MOE_GLU, "qdot_grouped_glu",
+         "tokens=60 n=5 k=256 experts=4 top_k=2 b=iq3_s x=f32 y=f32 glu=silu"},
+        {OPREG_OP_MOE_DOWN, "qdot_grouped_down",
+         "tokens=60 n=5 k=256 experts=4 top_k=2 b=q6_k x=f32 y=f32"},
+    };
     (void)state;
-    assert_true(rig_make(&r, OPREG_OP_MOE_MATMUL, text, &c));
-    header = c.host[OPREG_MOE_ROUTE_BUF].ptr;
-    experts = (int32_t *)(void *)(header + 1);
-    for (uint32_t g = 0; g < header->groups; g++) {
-        found |= experts[g] == -1;
+    for (size_t i = 0; i < sizeof grouped / sizeof grouped[0]; i++) {
+        rig_case c;
+        opreg_route_header *header;
+        int32_t *experts;
+        int found = 0;
+        assert_true(rig_make(&r, grouped[i].op, grouped[i].text, &c));
+        header = c.host[OPREG_MOE_ROUTE_BUF].ptr;
+        experts = (int32_t *)(void *)(header + 1);
+        for (uint32_t g = 0; g < header->groups; g++) {
+            found |= experts[g] == -1;
+        }
+        assert_true(found); /* the case has such ids */
+        assert_same_bits(&c, grouped[i].variant, grouped[i].text);
+        experts[0] = 1 << 30; /* and an expert that no route of ours would name */
+        assert_same_bits(&c, grouped[i].variant, grouped[i].text);
+        rig_drop(&r, &c);
     }
-    assert_true(found); /* the case has such ids */
-    assert_same_bits(&c, "qdot_grouped", text);
-    experts[0] = 1 << 30; /* and an expert that no route of ours would name */
-    assert_same_bits(&c, "qdot_grouped", text);
-    rig_drop(&r, &c);
 }
 
 static void variants_of_few_rows_refuse_39_with_the_number(void **state) {
@@ -182,19 +210,37 @@ static void pages_that_are_not_there_are_masked(void **state) {
     rig_drop(&r, &c);
 }
 
+/* The scale of a row's first block becomes a NaN. */
+static void spoil_row(rig_case *c, int64_t row) {
+    uint8_t *block = (uint8_t *)(uintptr_t)c->view[0].data + row * c->view[0].row_bytes;
+    if (c->view[0].format == OPREG_IQ1_M) { /* a nibble at the top of each of four halves */
+        static const uint8_t nibbles[4] = {0x10, 0x00, 0xe0, 0x70};
+        for (int i = 0; i < 4; i++) {
+            block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 0x0f) | nibbles[i]);
+        }
+    } else { /* the block's first f16 */
+        memcpy(block, "\x01\x7e", 2);
+    }
+}
+
 static void a_nan_scale_stays_in_its_own_row(void **state) {
-    static const char *const formats[] = {"iq2_xxs", "iq2_xs", "iq3_xxs",
-                                          "iq3_s",   "iq1_s",  "iq4_xs"};
+    static const char *const formats[] = {"iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs",
+                                          "iq3_s",   "iq1_s",  "iq1_m", "iq4_xs"};
+    static const char *const variants[] = {"qdot_gemv", "qdot_splitk", "wmma_tile"};
     (void)state;
-    for (size_t i = 0; i < 4 * (sizeof formats / sizeof formats[0]); i++) {
+    for (size_t i = 0; i < 6 * (sizeof formats / sizeof formats[0]); i++) {
         char text[96];
         rig_case c;
         int64_t bad = 2 + (int64_t)i % 2, rows = 0; /* either row of a wave's pair */
-        snprintf(text, sizeof text, "m=1 n=6 k=1024 b=%s x=f32 y=f32", formats[i / 4]);
+        const char *format = formats[i / 6], *variant = variants[i / 2 % 3];
+        int m = i / 2 % 3 == 2 ? 16 : 1;
+        if (m == 16 && strcmp(format, "iq1_m") == 0) {
+            continue; /* not one of the tiles' formats */
+        }
+        snprintf(text, sizeof text, "m=%d n=6 k=1024 b=%s x=f32 y=f32", m, format);
         assert_true(rig_make(&r, OPREG_OP_MATMUL_BT_QUANT, text, &c));
-        /* the scale of all these formats is the block's first f16 */
-        memcpy((uint8_t *)(uintptr_t)c.view[0].data + bad * c.view[0].row_bytes, "\x01\x7e", 2);
-        assert_same_bits(&c, i % 4 < 2 ? "qdot_gemv" : "qdot_splitk", text);
+        spoil_row(&c, bad);
+        assert_same_bits(&c, variant, text);
         for (int n = 0; n < 6; n++) {
             float y = ((const float *)c.host[OPREG_MATMUL_Y].ptr)[n];
             rows += y != y;
@@ -239,6 +285,33 @@ static void each_width_of_gqh_cols_has_a_kernel_of_its_own(void **state) {
                      OPREG_E_UNSUPPORTED);
 }
 
+/* The control of the test above: the kernel of one column fewer leaves the last one, and that is
+ * seen. */
+static void a_width_that_its_kernel_does_not_cover_is_seen(void **state) {
+    const opreg_kernel *kernel = rig_kernel(&r.gpu, "gqh_cols");
+    (void)state;
+    for (int m = 3; m <= 8; m++) {
+        char text[96];
+        rig_case c;
+        snprintf(text, sizeof text, "m=%d n=6 k=512 b=gqh4 x=f32 y=f32", m);
+        assert_true(rig_make(&r, OPREG_OP_MATMUL_BT_QUANT, text, &c));
+        rig_poison(&r, &c);
+        assert_int_equal(rig_run_cpu(&r, &c), OPREG_OK);
+        c.problem.matmul.m--;
+        assert_int_equal(rig_run_gpu(&r, &c, kernel, 0, NULL), OPREG_OK);
+        c.problem.matmul.m++;
+        assert_int_equal(rig_compare(&r, &c, NULL), 6);
+        rig_drop(&r, &c);
+    }
+}
+
+static void gate_and_up_are_one_call_in_every_form_of_gqh(void **state) {
+    (void)state;
+    run("gqh_gemv", OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14 k=768 b=gqh3 x=f32 y=f32 glu=silu");
+    run("gqh_gemv", OPREG_OP_MATMUL_BT_QUANT, "m=1 n=641 k=512 b=gqh4 x=bf16 y=f32 glu=silu");
+    run("gqh_cols", OPREG_OP_MATMUL_BT_QUANT, "m=5 n=6 k=512 b=gqh2_c x=f32 y=f32 glu=silu");
+}
+
 static void byte_tiles_give_the_reference_bits_of_every_format(void **state) {
     static const char *const formats[] = {"q8_0",    "q2_k",   "q3_k",    "q4_k",   "q5_k",
                                           "q6_k",    "iq4_xs", "iq2_xxs", "iq2_xs", "iq2_s",
@@ -259,6 +332,7 @@ int main(void) {
         cmocka_unit_test(every_number_of_waves_that_share_an_output_gives_the_same_bits),
         cmocka_unit_test(heads_24_over_4_are_all_written),
         cmocka_unit_test(a_ratio_of_16_fits_the_shared_memory_that_the_kernel_names),
+        cmocka_unit_test(heads_without_a_kernel_are_refused_by_their_number),
         cmocka_unit_test(f16_outputs_are_rounded_as_the_reference_rounds),
         cmocka_unit_test(ids_out_of_range_give_zero_rows),
         cmocka_unit_test(variants_of_few_rows_refuse_39_with_the_number),
@@ -268,6 +342,8 @@ int main(void) {
         cmocka_unit_test(a_nan_scale_stays_in_its_own_row),
         cmocka_unit_test(the_first_of_equal_maxima_decides_the_codes),
         cmocka_unit_test(each_width_of_gqh_cols_has_a_kernel_of_its_own),
+        cmocka_unit_test(a_width_that_its_kernel_does_not_cover_is_seen),
+        cmocka_unit_test(gate_and_up_are_one_call_in_every_form_of_gqh),
         cmocka_unit_test(byte_tiles_give_the_reference_bits_of_every_format),
     };
     rig_open(&r);
