@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "loader.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #define FAKE_ENTRY fake_in_process_entry
@@ -82,6 +83,19 @@ static void a_missing_dependency_is_named(void **state) {
     (void)state;
     refuses_fake("missing_dependency", "fake-missing-dependency", OPREG_E_LOAD,
                  "libfake_dependency.so");
+}
+
+static void a_missing_symbol_is_found_before_it_is_called(void **state) {
+    (void)state;
+    refuses_fake("missing_symbol", "fake-missing-symbol", OPREG_E_LOAD, "fake_function_of_nobody");
+}
+
+static void names_of_an_open_plugin_are_its_own(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    (void)state;
+    assert_works(enable_fake(reg, "good", "fake-good"));
+    assert_null(dlsym(RTLD_DEFAULT, "opreg_plugin_entry"));
+    assert_works(opreg_destroy(reg));
 }
 
 static void a_library_that_is_no_plugin_is_refused(void **state) {
@@ -265,6 +279,8 @@ int main(void) {
         cmocka_unit_test(a_null_row_is_refused_by_its_name),
         cmocka_unit_test(a_bad_kernel_name_is_refused),
         cmocka_unit_test(a_missing_dependency_is_named),
+        cmocka_unit_test(a_missing_symbol_is_found_before_it_is_called),
+        cmocka_unit_test(names_of_an_open_plugin_are_its_own),
         cmocka_unit_test(a_library_that_is_no_plugin_is_refused),
         cmocka_unit_test(an_entry_that_refuses_is_quoted),
         cmocka_unit_test(a_library_of_another_plugin_is_refused),

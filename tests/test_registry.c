@@ -289,6 +289,36 @@ static void a_directory_must_be_absolute(void **state) {
     assert_works(opreg_destroy(reg));
 }
 
+static size_t plugins_from_here(const char *named) {
+    opreg_registry *reg = NULL;
+    size_t count;
+    unsetenv("OPREG_PLUGIN_DIR");
+    if (named != NULL) {
+        setenv("OPREG_PLUGIN_DIR", named, 1);
+    }
+    assert_works(create(0, &reg));
+    count = opreg_plugins(reg, NULL, 0, 0);
+    assert_works(opreg_destroy(reg));
+    return count;
+}
+
+static void nothing_is_found_in_the_current_directory(void **state) {
+    char before[1024], fakes[1024];
+    size_t count;
+    (void)state;
+    assert_non_null(getcwd(before, sizeof before));
+    fake_dir(fakes, sizeof fakes, "good");
+    assert_int_equal(chdir("/"), 0);
+    count = plugins_from_here(NULL);
+    assert_int_equal(chdir(fakes), 0);
+    assert_int_equal(plugins_from_here(fakes), count + 1);
+    assert_int_equal(plugins_from_here(NULL), count);
+    assert_int_equal(plugins_from_here("."), count);
+    assert_int_equal(plugins_from_here("../good"), count);
+    assert_int_equal(plugins_from_here(""), count);
+    assert_int_equal(chdir(before), 0);
+}
+
 static void a_directory_that_every_user_may_write_is_warned_about(void **state) {
     char dir[] = "/tmp/opreg-open-XXXXXX";
     opreg_registry *reg = quiet_registry(&said);
@@ -645,6 +675,7 @@ int main(int argc, char **argv) {
         TEST(one_file_found_twice_is_one_plugin),
         TEST(two_files_of_one_name_are_an_error_that_names_both),
         TEST(a_directory_must_be_absolute),
+        TEST(nothing_is_found_in_the_current_directory),
         TEST(a_directory_that_every_user_may_write_is_warned_about),
         TEST(a_wrong_enable_changes_nothing),
         TEST(the_reference_cannot_be_switched_off),

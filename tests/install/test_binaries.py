@@ -142,6 +142,15 @@ class Hardening(unittest.TestCase):
                 self.assertRegex(run(NM, "-D", "--undefined-only", path), r"__(?!stack)\w+_chk\b")
 
     @unittest.skipIf(BUILD_TYPE == "Debug", "fortified functions need the optimizer")
+    @unittest.skipUnless((BUILD / "build.ninja").exists(), "the flags are read from Ninja's file")
+    def test_they_are_checked_at_level_3_everywhere(self):
+        rules = re.findall(r"build \S+\.c\.o: .*\n(?:  .*\n)+", (BUILD / "build.ninja").read_text())
+        code = [rule for rule in rules if re.match(r"build (core|kit|tools|plugins/[^ ]*opreg-)", rule)]
+        self.assertGreater(len(code), 50)
+        self.assertEqual([rule for rule in code if "-D_FORTIFY_SOURCE=3" not in rule or
+                          "-fstack-protector-strong" not in rule], [])
+
+    @unittest.skipIf(BUILD_TYPE == "Debug", "fortified functions need the optimizer")
     def test_the_static_library_is_guarded_alike(self):
         names = run(NM, "--undefined-only", STATIC)
         self.assertIn("__stack_chk_fail", names)
