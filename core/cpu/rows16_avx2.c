@@ -46,7 +46,6 @@ static inline VI sub_i(VI a, VI b) {
 #define shift_right_i(v, by)         _mm256_srli_epi32(v, by)
 #define shift_left_i(v, by)          _mm256_slli_epi32(v, by)
 #define shift_right_signed_i(v, by)  _mm256_srai_epi32(v, by)
-#define shift_left_16(v, by)         _mm256_slli_epi16(v, by)
 #define shift_right_signed_16(v, by) _mm256_srai_epi16(v, by)
 static inline VI shift_right_var_i(VI v, int by) {
     return _mm256_srl_epi32(v, _mm_cvtsi32_si128(by));
@@ -76,8 +75,16 @@ static inline VI dot_s(VI acc, VI w, VI q) {
     VI pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w));
     return add_i(acc, whole(pairs));
 }
-static inline VI dot_pairs(VI a, VI b) {
-    return _mm256_madd_epi16(a, b);
+static inline VI dot_pairs_add(VI acc, VI a, VI b) {
+    return add_i(acc, _mm256_madd_epi16(a, b));
+}
+static inline VI sub_16(VI a, VI b) {
+    return _mm256_sub_epi16(a, b);
+}
+static inline VI lane_bytes(VI v, uint32_t which) {
+    int a = (int)which, b = (int)(which + 0x04040404u), c = (int)(which + 0x08080808u);
+    int d = (int)(which + 0x0c0c0c0cu);
+    return _mm256_shuffle_epi8(v, _mm256_setr_epi32(a, b, c, d, a, b, c, d));
 }
 static inline VI iq4_nl_levels(VI codes) {
     __m128i table = _mm_loadu_si128((const __m128i *)kvalues_iq4nl);

@@ -46,7 +46,6 @@ static inline VI sub_i(VI a, VI b) {
 #define shift_right_i(v, by)         _mm512_srli_epi32(v, (unsigned)(by))
 #define shift_left_i(v, by)          _mm512_slli_epi32(v, (unsigned)(by))
 #define shift_right_signed_i(v, by)  _mm512_srai_epi32(v, by)
-#define shift_left_16(v, by)         _mm512_slli_epi16(v, by)
 #define shift_right_signed_16(v, by) _mm512_srai_epi16(v, by)
 static inline VI shift_right_var_i(VI v, int by) {
     return _mm512_srl_epi32(v, _mm_cvtsi32_si128(by));
@@ -60,8 +59,16 @@ static inline VI dot_u(VI acc, VI w, VI q) {
 static inline VI dot_s(VI acc, VI w, VI q) {
     return _mm512_dpbusd_epi32(acc, _mm512_xor_si512(w, _mm512_set1_epi8((char)-128)), q);
 }
-static inline VI dot_pairs(VI a, VI b) {
-    return _mm512_madd_epi16(a, b);
+static inline VI dot_pairs_add(VI acc, VI a, VI b) {
+    return _mm512_dpwssd_epi32(acc, a, b);
+}
+static inline VI sub_16(VI a, VI b) {
+    return _mm512_sub_epi16(a, b);
+}
+static inline VI lane_bytes(VI v, uint32_t which) {
+    return _mm512_shuffle_epi8(
+        v, _mm512_set4_epi32((int)(which + 0x0c0c0c0cu), (int)(which + 0x08080808u),
+                             (int)(which + 0x04040404u), (int)which));
 }
 #define GROUP(dots)      8 /* a part is an int32: it takes them all                            */
 #define GROUP_OF_4(dots) 4

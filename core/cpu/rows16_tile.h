@@ -6,6 +6,8 @@
  *   load_bytes(p)         LANES * 4 bytes of a chunk row
  *   broadcast4(p)         the 4 bytes at p in every lane
  *   dot_s(acc, w, q)      int32 acc + 4-wide dot of signed w and q, plus S_BIAS * (sum of q)
+ *   dot_pairs_add(acc, a, b)  int32 acc + 2-wide dot of int16
+ *   lane_bytes(v, which)  byte i of a lane is its byte (which >> 8 * i & 255), 0 where that is 0x80
  *   dot_u(part, w, q)     a part of a sum + 4-wide dot of unsigned w and signed q.  A part may take
  *                         GROUP(8) dots of w <= 15, GROUP(4) of w <= 31, GROUP(2) of w <= 63
  *   whole(part)           the part as int32
@@ -47,9 +49,26 @@ static inline VF product_term(VF d, float yd, VI n) {
     return mul_f(mul_f(d, set_f(yd)), float_of_int(n));
 }
 
-static inline int32_t pair_sum(const int16_t *s) {
-    return (int32_t)s[0] + s[1];
+/* Two int16 in every lane. */
+static inline VI set_pair(int low, int high) {
+    return set_i((int32_t)((uint32_t)high << 16 | ((uint32_t)low & 0xffffu)));
 }
+
+/* Two sums of 16 codes in every lane. */
+static inline VI broadcast_sums(const int16_t *s) {
+    int32_t v;
+    memcpy(&v, s, 4);
+    return set_i(v);
+}
+
+/* n + times * the sum of 32 codes. */
+static inline VI add_sums(VI n, int times, const int16_t *s) {
+    return times == 0 ? n : dot_pairs_add(n, set_pair(times, times), broadcast_sums(s));
+}
+
+/* What was loaded before is loaded again after it: the compiler would keep more values than there
+ * are registers, and store them first. */
+#define FORGET_LOADS() __asm__ volatile("" ::: "memory")
 
 /* ---- 32-weight blocks
  * ------------------------------------------------------------------------------ */
@@ -77,8 +96,7 @@ BLOCK_FN void q4_0_block(place at, int64_t b, const rows16_column *x, int count,
     VF d = load_f16(at.fields + b * 32);
     nibbles(at.body + b * 4 * 64, low, high);
     for (int m = 0; m < count; m++) {
-        VI n = dot_nibbles(low, high, x[m].q + 32 * b);
-        n = sub_i(n, set_i(8 * pair_sum(x[m].s + 2 * b)));
+        VI n = add_sums(dot_nibbles(low, high, x[m].q + 32 * b), -8, x[m].s + 2 * b);
         acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], n));
     }
 }
@@ -89,8 +107,9 @@ BLOCK_FN void q4_1_block(place at, int64_t b, const rows16_column *x, int count,
     nibbles(at.body + b * 4 * 64, low, high);
     for (int m = 0; m < count; m++) {
         VI n = dot_nibbles(low, high, x[m].q + 32 * b);
+        VI sum = add_sums(zero_i(), 1, x[m].s + 2 * b);
         VF term = add_f(product_term(d, x[m].d[b], n),
-                        product_term(least, x[m].d[b], set_i(pair_sum(x[m].s + 2 * b))));
+                        product_term(least, x[m].d[b], sum));
         acc[m][b % UNITS] = add_f(acc[m][b % UNITS], term);
     }
 }
@@ -111,7 +130,7 @@ BLOCK_FN void iq4_nl_block(place at, int64_t b, const rows16_column *x, int coun
             even = dot_s(even, low[c], broadcast4(q + 4 * c));
             odd = dot_s(odd, high[c], broadcast4(q + 16 + 4 * c));
         }
-        VI n = sub_i(add_i(even, odd), set_i(S_BIAS * pair_sum(x[m].s + 2 * b)));
+        VI n = add_sums(add_i(even, odd), -S_BIAS, x[m].s + 2 * b);
         acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], n));
     }
 }
@@ -129,16 +148,8 @@ BLOCK_FN void q8_0_block(place at, int64_t b, const rows16_column *x, int count,
             even = dot_s(even, w[c], broadcast4(q + 4 * c));
             odd = dot_s(odd, w[c + 1], broadcast4(q + 4 * c + 4));
         }
-        VI n = sub_i(add_i(even, odd), set_i(S_BIAS * pair_sum(x[m].s + 2 * b)));
+        VI n = add_sums(add_i(even, odd), -S_BIAS, x[m].s + 2 * b);
         acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], n));
-    }
-}
-
-/* A block of a K type is kilobytes that are not read in order, which the hardware does not foresee.
- */
-BLOCK_FN void fetch_ahead(const uint8_t *body, int chunks, int count) {
-    for (int c = 0; c < chunks && count == 1; c++) {
-        __builtin_prefetch(body + (2 * chunks + c) * 64);
     }
 }
 
@@ -158,22 +169,27 @@ static inline VI byte_of(VI v, int j) {
     return and_i(shift_right_var_i(v, 8 * j), set_i(255));
 }
 
-/* Two int16 in every lane. */
-static inline VI set_pair(int32_t low, int32_t high) {
-    return set_i((int32_t)((uint32_t)high << 16 | ((uint32_t)low & 0xffffu)));
-}
-
-/* m = sum over the eight sub-blocks of min * sum of codes; pairs of int16 in one multiply-add. */
+/* m = sum over the eight sub-blocks of min * sum of codes. */
 static inline VI k_mins(const VI least[2], const int16_t *s) {
     VI sum = zero_i();
-    for (int h = 0; h < 2; h++, s += 8) {
-        VI even = and_i(least[h], set_i(0x00ff00ff));
-        VI odd = and_i(shift_right_i(least[h], 8), set_i(0x00ff00ff));
-        sum = add_i(sum, dot_pairs(even, set_pair(pair_sum(s), pair_sum(s + 4))));
-        sum = add_i(sum, dot_pairs(odd, set_pair(pair_sum(s + 2), pair_sum(s + 6))));
+    for (unsigned j = 0; j < 8; j++) {
+        VI both = lane_bytes(least[j / 4], 0x80008000u | 0x00010001u * (j % 4));
+        sum = dot_pairs_add(sum, both, broadcast_sums(s + 2 * j));
     }
     return sum;
 }
+
+/* Low or high nibbles of all bytes. */
+BLOCK_FN VI nibble_of(VI v, const int high) {
+    return and_i(high ? shift_right_i(v, 4) : v, set_b(15));
+}
+
+/* The bytes that a sub-block shares with the next are loaded again: one column keeps reading in
+ * order, and eight lanes have 16 registers. */
+#define FORGET_NIBBLES(count)                                                                      \
+    if (LANES < ROWS16_TILE || (count) == 1) {                                                     \
+        FORGET_LOADS();                                                                            \
+    }
 
 /* The term of Q4_K and Q5_K: R(R(R(d*yd)*float(n)) - R(R(dmin*yd)*float(m))). */
 static inline VF k_term(VF d, VF dmin, float yd, VI n, VI m) {
@@ -184,29 +200,25 @@ BLOCK_FN void q4_k_block(place at, int64_t b, const rows16_column *x, int count,
     const uint8_t *body = at.body + b * 35 * 64;
     VF d = load_f16(at.fields + b * 64), dmin = load_f16(at.fields + b * 64 + 32);
     VI scales[2], least[2], n[MOST_COLUMNS];
-    fetch_ahead(body, 35, count);
     k_scales(body, scales, least);
     for (int m = 0; m < count; m++) {
         n[m] = zero_i();
     }
-    for (int j = 0; j < 4; j++) { /* two sub-blocks: low and high nibbles of 32 bytes */
-        VI low[8], high[8];
-        VI scale_low = scale16(byte_of(scales[j / 2], 2 * j % 4));
-        VI scale_high = scale16(byte_of(scales[j / 2], 2 * j % 4 + 1));
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) { /* low, then high nibbles of 32 bytes */
+        VI w[8], scale = scale16(byte_of(scales[j / 4], j % 4));
+        FORGET_NIBBLES(count);
         for (int c = 0; c < 8; c++) {
-            VI w = load_bytes(body + (3 + 8 * j + c) * 64);
-            low[c] = and_i(w, set_b(15));
-            high[c] = and_i(shift_right_i(w, 4), set_b(15));
+            w[c] = nibble_of(load_bytes(body + (3 + 8 * (j / 2) + c) * 64), j % 2);
         }
         for (int m = 0; m < count; m++) {
-            const int8_t *q = x[m].q + 256 * b + 64 * j;
+            const int8_t *q = x[m].q + 256 * b + 32 * j;
             for (int first = 0; first < 8; first += GROUP(8)) {
-                VI even = zero_i(), odd = zero_i();
+                VI part = zero_i();
                 for (int c = first; c < first + GROUP(8); c++) {
-                    even = dot_u(even, low[c], broadcast4(q + 4 * c));
-                    odd = dot_u(odd, high[c], broadcast4(q + 32 + 4 * c));
+                    part = dot_u(part, w[c], broadcast4(q + 4 * c));
                 }
-                n[m] = add_i(n[m], add_i(scaled(even, scale_low), scaled(odd, scale_high)));
+                n[m] = add_i(n[m], scaled(part, scale));
             }
         }
     }
@@ -225,32 +237,27 @@ BLOCK_FN void q5_k_block(place at, int64_t b, const rows16_column *x, int count,
     const uint8_t *body = at.body + b * 43 * 64;
     VF d = load_f16(at.fields + b * 64), dmin = load_f16(at.fields + b * 64 + 32);
     VI scales[2], least[2], n[MOST_COLUMNS];
-    fetch_ahead(body, 43, count);
     k_scales(body, scales, least);
     for (int m = 0; m < count; m++) {
         n[m] = zero_i();
     }
-#pragma GCC unroll 4 /* the shifts are constants */
-    for (int j = 0; j < 4; j++) {
-        VI low[8], high[8];
-        VI scale_low = scale16(byte_of(scales[j / 2], 2 * j % 4));
-        VI scale_high = scale16(byte_of(scales[j / 2], 2 * j % 4 + 1));
+#pragma GCC unroll 8 /* the shifts are constants */
+    for (int j = 0; j < 8; j++) {
+        VI w[8], scale = scale16(byte_of(scales[j / 4], j % 4));
+        FORGET_NIBBLES(count);
         for (int c = 0; c < 8; c++) {
-            VI w = load_bytes(body + (11 + 8 * j + c) * 64);
-            VI h = load_bytes(body + (3 + c) * 64);
-            low[c] = or_i(and_i(w, set_b(15)), and_i(move_bit(h, 2 * j, 4), set_b(16)));
-            high[c] = or_i(and_i(shift_right_i(w, 4), set_b(15)),
-                           and_i(move_bit(h, 2 * j + 1, 4), set_b(16)));
+            VI low = nibble_of(load_bytes(body + (11 + 8 * (j / 2) + c) * 64), j % 2);
+            VI bits = load_bytes(body + (3 + c) * 64);
+            w[c] = or_i(low, and_i(move_bit(bits, j, 4), set_b(16)));
         }
         for (int m = 0; m < count; m++) {
-            const int8_t *q = x[m].q + 256 * b + 64 * j;
+            const int8_t *q = x[m].q + 256 * b + 32 * j;
             for (int first = 0; first < 8; first += GROUP(4)) {
-                VI even = zero_i(), odd = zero_i();
+                VI part = zero_i();
                 for (int c = first; c < first + GROUP(4); c++) {
-                    even = dot_u(even, low[c], broadcast4(q + 4 * c));
-                    odd = dot_u(odd, high[c], broadcast4(q + 32 + 4 * c));
+                    part = dot_u(part, w[c], broadcast4(q + 4 * c));
                 }
-                n[m] = add_i(n[m], add_i(scaled(even, scale_low), scaled(odd, scale_high)));
+                n[m] = add_i(n[m], scaled(part, scale));
             }
         }
     }
@@ -260,73 +267,74 @@ BLOCK_FN void q5_k_block(place at, int64_t b, const rows16_column *x, int count,
     }
 }
 
+#define Q6_K_CHUNKS 52 /* of a block */
+
 /* Signed byte j of a chunk as int32. */
 static inline VI signed_byte_of(VI v, int j) {
     return shift_right_signed_i(shift_left_var_i(v, 24 - 8 * j), 24);
 }
 
-/* Weights 128 * half + 32 * r + 16 * t + 4 * c .., r = 0..3, before the offset of -32. */
-static inline void q6_k_codes(const uint8_t *body, int half, int t, int c, VI w[4]) {
-    VI l0 = load_bytes(body + (16 * half + 4 * t + c) * 64);
-    VI l1 = load_bytes(body + (16 * half + 8 + 4 * t + c) * 64);
-    VI h = load_bytes(body + (32 + 8 * half + 4 * t + c) * 64);
-    VI mask = set_b(15), bits = set_b(0x30);
-    w[0] = or_i(and_i(l0, mask), and_i(shift_left_i(h, 4), bits));
-    w[1] = or_i(and_i(l1, mask), and_i(shift_left_i(h, 2), bits));
-    w[2] = or_i(and_i(shift_right_i(l0, 4), mask), and_i(h, bits));
-    w[3] = or_i(and_i(shift_right_i(l1, 4), mask), and_i(shift_right_i(h, 2), bits));
+/* One chunk row of a Q6_K block.  A block is kilobytes that are not read in order, which the hardware
+ * does not foresee: a column alone asks for those of two blocks on as it goes (fetch). */
+BLOCK_FN VI q6_k_chunk(const uint8_t *body, int c, const int fetch) {
+    if (fetch) {
+        __builtin_prefetch(body + (2 * Q6_K_CHUNKS + c) * 64);
+    }
+    return load_bytes(body + c * 64);
 }
 
-/* The same for r = 0, 1 (high 0) or 2, 3. */
-static inline void q6_k_pair(const uint8_t *body, int half, int t, int c, int high, VI w[2]) {
-    VI l0 = load_bytes(body + (16 * half + 4 * t + c) * 64);
-    VI l1 = load_bytes(body + (16 * half + 8 + 4 * t + c) * 64);
-    VI h = load_bytes(body + (32 + 8 * half + 4 * t + c) * 64);
-    VI mask = set_b(15), bits = set_b(0x30);
-    if (high) {
-        w[0] = or_i(and_i(shift_right_i(l0, 4), mask), and_i(h, bits));
-        w[1] = or_i(and_i(shift_right_i(l1, 4), mask), and_i(shift_right_i(h, 2), bits));
+/* Weights 128 * half + 32 * r + 16 * t + 4 * c .., r = first_r .. first_r + 1, before the offset of
+ * -32; w[0] and w[1]. */
+BLOCK_FN void q6_k_codes(const uint8_t *body, int half, int t, int c, int first_r, int count,
+                         VI w[2]) {
+    const int fetch = count == 1 && first_r == 0;
+    VI l0 = q6_k_chunk(body, 16 * half + 4 * t + c, fetch);
+    VI l1 = q6_k_chunk(body, 16 * half + 8 + 4 * t + c, fetch);
+    VI h = q6_k_chunk(body, 32 + 8 * half + 4 * t + c, fetch);
+    VI bits = set_b(0x30);
+    if (first_r == 0) {
+        w[0] = or_i(nibble_of(l0, 0), and_i(shift_left_i(h, 4), bits));
+        w[1] = or_i(nibble_of(l1, 0), and_i(shift_left_i(h, 2), bits));
     } else {
-        w[0] = or_i(and_i(l0, mask), and_i(shift_left_i(h, 4), bits));
-        w[1] = or_i(and_i(l1, mask), and_i(shift_left_i(h, 2), bits));
+        w[0] = or_i(nibble_of(l0, 1), and_i(h, bits));
+        w[1] = or_i(nibble_of(l1, 1), and_i(shift_right_i(h, 2), bits));
     }
 }
 
-/* The sum over the sixteen sub-blocks of scale * sum of codes. */
-static inline VI q6_k_offsets(const VI scales[4], const int16_t *s) {
+/* -32 * sum over the sixteen sub-blocks of scale * sum of codes. */
+static inline VI q6_k_offset(const VI scales[4], const int16_t *s) {
     VI sum = zero_i();
-    for (int c = 0; c < 4; c++, s += 4) {
-        VI even = shift_right_signed_16(shift_left_16(scales[c], 8), 8);
-        VI odd = shift_right_signed_16(scales[c], 8);
-        sum = add_i(sum, dot_pairs(even, set_pair(s[0], s[2])));
-        sum = add_i(sum, dot_pairs(odd, set_pair(s[1], s[3])));
+    for (unsigned j = 0; j < 8; j++) {
+        VI times256 = lane_bytes(scales[j / 2], 0x01800080u + 0x02000200u * (j % 2));
+        VI pair = sub_16(zero_i(), shift_right_signed_16(times256, 3));
+        sum = dot_pairs_add(sum, pair, broadcast_sums(s + 2 * j));
     }
     return sum;
 }
 
 /* n = sum of scale * dot - 32 * sum of scale * sum of codes. */
 BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count, VF (*acc)[UNITS]) {
-    const uint8_t *body = at.body + b * 52 * 64;
+    const uint8_t *body = at.body + b * Q6_K_CHUNKS * 64;
     VF d = load_f16(at.fields + b * 32);
     /* values of r whose weights stay in registers over the columns */
-    const int at_once = LANES < ROWS16_TILE && count > 2 ? 2 : 4;
+    const int at_once = count > 2 ? 2 : 4;
     VI n[MOST_COLUMNS], bytes[4];
-    fetch_ahead(body, 52, count);
     for (int c = 0; c < 4; c++) {
-        bytes[c] = load_bytes(body + (48 + c) * 64);
+        bytes[c] = q6_k_chunk(body, 48 + c, count == 1);
     }
     for (int m = 0; m < count; m++) {
-        n[m] = shift_left_i(sub_i(zero_i(), q6_k_offsets(bytes, x[m].s + 16 * b)), 5);
+        n[m] = zero_i();
     }
     for (int half = 0; half < 2; half++) {
         for (int t = 0; t < 2; t++) {
             for (int first_r = 0; first_r < 4; first_r += at_once) {
                 VI w[4][4], scales[4];
+                if (at_once == 2) {
+                    FORGET_LOADS();
+                }
                 for (int c = 0; c < 4; c++) {
-                    if (at_once == 4) {
-                        q6_k_codes(body, half, t, c, w[c]);
-                    } else {
-                        q6_k_pair(body, half, t, c, first_r > 0, w[c]);
+                    for (int i = 0; i < at_once; i += 2) {
+                        q6_k_codes(body, half, t, c, first_r + i, count, &w[c][i]);
                     }
                 }
                 for (int i = 0; i < at_once; i++) {
@@ -349,7 +357,8 @@ BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count,
         }
     }
     for (int m = 0; m < count; m++) {
-        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], n[m]));
+        VI sum = add_i(n[m], q6_k_offset(bytes, x[m].s + 16 * b));
+        acc[m][b % UNITS] = add_f(acc[m][b % UNITS], product_term(d, x[m].d[b], sum));
     }
 }
 
@@ -363,6 +372,7 @@ BLOCK_FN void q6_k_block(place at, int64_t b, const rows16_column *x, int count,
     for (int64_t b = 0; b < blocks; b++) {                                                         \
         NAME##_block(front, b, columns + first, COUNT, acc[0]);                                    \
         if (HALVES > 1) {                                                                          \
+            FORGET_LOADS();                                                                        \
             NAME##_block(back, b, columns + first, COUNT, acc[HALVES - 1]);                        \
         }                                                                                          \
     }
@@ -415,9 +425,9 @@ TILE_FUNCTION(q4_0, 1, 4)
 TILE_FUNCTION(q4_1, 2, 4)
 TILE_FUNCTION(q8_0, 1, 4)
 TILE_FUNCTION(iq4_nl, 1, 4)
-TILE_FUNCTION(q4_k, 2, 4)
+TILE_FUNCTION(q4_k, 2, MOST_COLUMNS)
 TILE_FUNCTION(q5_k, 2, MOST_COLUMNS)
-TILE_FUNCTION(q6_k, 1, 4)
+TILE_FUNCTION(q6_k, 1, MOST_COLUMNS)
 
 static rows16_tile_fn find_tile(uint32_t format) {
     switch (format) {
