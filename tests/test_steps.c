@@ -575,6 +575,89 @@ static void what_the_host_can_know_is_refused(void **state) {
                   "cap is not above 0");
 }
 
+#define REFUSED(step, args, text)                                                                  \
+    assert_failed(subject.steps->step(subject.host, &subject.device, (args), NULL), OPREG_E_ARG, text)
+
+static void missing_arguments_are_refused(void **state) {
+    (void)state;
+    REFUSED(gather, NULL, "gather: struct_size");
+    REFUSED(norm, NULL, "norm: struct_size");
+    REFUSED(heads, NULL, "heads: struct_size");
+    REFUSED(experts, NULL, "experts: struct_size");
+    REFUSED(glu, NULL, "glu: struct_size");
+    REFUSED(cap, NULL, "cap: struct_size");
+    REFUSED(argmax, NULL, "argmax: struct_size");
+    REFUSED(compare, NULL, "compare: struct_size");
+}
+
+static void every_product_of_sizes_is_refused(void **state) {
+    const int64_t big = INT64_MAX / 4;
+    float x[1] = {0};
+    int32_t ids[1] = {0};
+    int64_t places[1] = {0};
+    opreg_difference parts[OPREG_DIFFERENCE_PARTS];
+    opreg_weight_view table = {.struct_size = sizeof table, .format = OPREG_F32, .experts = 1, .n = 1,
+                               .k = big, .data = x};
+    opreg_step_gather gather = {.struct_size = sizeof gather, .table = &table, .ids = ids, .y = x,
+                                .rows = 9};
+    opreg_step_norm norm = {.struct_size = sizeof norm, .rows = big, .n = 9, .x = x, .x_rows = big,
+                            .weight = x, .y = x};
+    const opreg_step_heads right = {.struct_size = sizeof right, .kv_dtype = OPREG_F32, .tokens = 1,
+                                    .q_heads = 1, .kv_heads = 2, .head_dim = 2, .pairs = 1,
+                                    .positions_most = 1, .q = x, .k = x, .v = x, .cosines = x,
+                                    .sines = x, .positions = ids, .places = places, .k_cache = x,
+                                    .v_cache = x};
+    opreg_step_heads heads = right;
+    opreg_step_experts experts = {.struct_size = sizeof experts, .tokens = big, .experts = 9,
+                                  .top_k = 1, .logits = x, .ids = ids, .weights = x};
+    opreg_step_argmax argmax = {.struct_size = sizeof argmax, .rows = big, .n = 9, .x = x, .ids = ids};
+    opreg_step_compare compare = {.struct_size = sizeof compare, .dtype = OPREG_F32, .element = 4,
+                                  .rows = 9, .length = 1, .stride = big, .got = x, .want = x,
+                                  .parts = parts};
+    (void)state;
+    REFUSED(gather, &gather, "overflow 64 bits");
+    REFUSED(norm, &norm, "overflow 64 bits");
+    norm.rows = 1;
+    norm.index = ids;
+    REFUSED(norm, &norm, "overflow 64 bits"); /* x_rows */
+    heads.tokens = big;
+    REFUSED(heads, &heads, "overflow 64 bits");
+    heads.q_heads = 0;
+    REFUSED(heads, &heads, "overflow 64 bits"); /* those of k */
+    heads = right;
+    heads.head_stride = INT64_MAX; /* from one head to the next */
+    REFUSED(heads, &heads, "overflow 64 bits");
+    heads.tokens = 0;
+    REFUSED(heads, &heads, "overflow 64 bits");
+    REFUSED(experts, &experts, "overflow 64 bits");
+    REFUSED(argmax, &argmax, "overflow 64 bits");
+    REFUSED(compare, &compare, "overflow 64 bits");
+}
+
+/* A place is data of the device: any number stores nothing or what fits. */
+static void a_place_at_the_end_of_numbers_stores_nothing(void **state) {
+    float q[2] = {1, 2}, k[4] = {1, 2, 3, 4}, v[4] = {5, 6, 7, 8}, one[1] = {1}, k_cache[4] = {0},
+          v_cache[4] = {0};
+    static const float zeros[4] = {0};
+    int32_t position = 0;
+    int64_t at = INT64_MAX;
+    opreg_step_heads heads = {.struct_size = sizeof heads, .kv_dtype = OPREG_F32, .tokens = 1,
+                              .q_heads = 1, .kv_heads = 2, .head_dim = 2, .pairs = 1, .positions_most = 1,
+                              .q = q, .k = k, .v = v, .cosines = one, .sines = zeros,
+                              .positions = &position, .places = &at, .k_cache = k_cache,
+                              .v_cache = v_cache, .cache_elements = 4, .head_stride = 2};
+    (void)state;
+    assert_works(cpu.steps->heads(cpu.host, &cpu.device, &heads, NULL));
+    assert_memory_equal(k_cache, zeros, sizeof zeros);
+    assert_memory_equal(v_cache, zeros, sizeof zeros);
+    at = INT64_MIN;
+    assert_works(cpu.steps->heads(cpu.host, &cpu.device, &heads, NULL));
+    assert_memory_equal(k_cache, zeros, sizeof zeros);
+    at = 0;
+    assert_works(cpu.steps->heads(cpu.host, &cpu.device, &heads, NULL));
+    assert_memory_equal(v_cache, v, sizeof v);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_have_the_cpus_bits),
@@ -590,6 +673,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_difference_has_its_first_element_and_its_sums),
         cmocka_unit_test(halves_and_integers_are_compared_as_what_they_are),
         cmocka_unit_test(what_the_host_can_know_is_refused),
+        cmocka_unit_test(missing_arguments_are_refused),
+        cmocka_unit_test(every_product_of_sizes_is_refused),
+        cmocka_unit_test(a_place_at_the_end_of_numbers_stores_nothing),
     };
     opreg_config config = capture_config(&said, OPREG_CF_NO_ENV);
     opreg_device rows[2];

@@ -114,9 +114,9 @@ static const char *heads_rows(const opreg_step_heads *a) {
         }
         for (int32_t h = 0; h < a->kv_heads; h++) {
             int64_t head = (t * a->kv_heads + h) * a->head_dim;
-            int64_t at = a->places[t] + h * a->head_stride;
             turn_head(a, a->k + head, a->k_weight, position);
             if (stored) {
+                int64_t at = a->places[t] + h * a->head_stride;
                 step_store(a->k + head, a->head_dim, a->k_cache, at, a->kv_dtype, 0, 1);
                 step_store(a->v + head, a->head_dim, a->v_cache, at, a->kv_dtype, 0, 1);
             }
