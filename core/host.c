@@ -60,21 +60,35 @@ void registry_unlock(opreg_registry *reg) {
 
 /* ---- log ------------------------------------------------------------------------------------ */
 
-static void log_text(opreg_registry *reg, opreg_log_level level, int trace, const char *text) {
+/* A copy of the text, in which what would end a line or move a terminal's cursor is a space. */
+static log_line *line_of(opreg_log_level level, int trace, const char *text) {
     size_t bytes = strlen(text) + 1;
-    log_line *line;
-    if (atomic_load_explicit(&reg->owner, memory_order_relaxed) != this_thread()) {
-        give_out(reg, level, trace, text);
-        return;
-    }
-    line = malloc(sizeof *line + bytes);
+    log_line *line = malloc(sizeof *line + bytes);
     if (line == NULL) {
-        return; /* a lost line is better than a callback under the lock */
+        return NULL;
     }
     line->next = NULL;
     line->level = level;
     line->trace = trace;
     memcpy(line->text, text, bytes);
+    for (char *at = line->text; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f) {
+            *at = ' ';
+        }
+    }
+    return line;
+}
+
+static void log_text(opreg_registry *reg, opreg_log_level level, int trace, const char *text) {
+    log_line *line = line_of(level, trace, text);
+    if (line == NULL) {
+        return; /* a lost line is better than a callback under the lock */
+    }
+    if (atomic_load_explicit(&reg->owner, memory_order_relaxed) != this_thread()) {
+        give_out(reg, level, trace, line->text);
+        free(line);
+        return;
+    }
     *reg->lines_end = line;
     reg->lines_end = &line->next;
 }

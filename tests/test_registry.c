@@ -498,6 +498,37 @@ static void *plan_many(void *argument) {
     return NULL;
 }
 
+static int lines_seen, broken_lines;
+
+static void count_lines(void *user, opreg_log_level level, const char *line) {
+    (void)user, (void)level;
+    lines_seen++;
+    for (; *line != '\0'; line++) {
+        broken_lines += (unsigned char)*line < ' ';
+    }
+}
+
+static void a_logged_line_is_one_line_whatever_it_quotes(void **state) {
+    opreg_config config = {.struct_size = sizeof config, .log = count_lines,
+                           .flags = OPREG_CF_NO_INSTALLED};
+    opreg_registry *reg = NULL;
+    const opreg_device_io *io;
+    const opreg_host *host;
+    opreg_device cpu;
+    (void)state;
+    lines_seen = broken_lines = 0;
+    setenv("OPREG_TRACE", "off\nopreg: error: \x1b[31mnot mine", 1);
+    assert_works(opreg_create(&config, &reg));
+    assert_true(lines_seen > 0);
+    lines_seen = 0;
+    assert_int_equal(opreg_devices(reg, &cpu, sizeof cpu, 1), 1);
+    assert_works(opreg_device_io_get(reg, &cpu, &io, &host));
+    host->log(host->ctx, OPREG_LOG_WARN, "two\r\nlines");
+    assert_int_equal(lines_seen, 1);
+    assert_int_equal(broken_lines, 0);
+    assert_works(opreg_destroy(reg));
+}
+
 static void many_threads_may_use_one_registry(void **state) {
     opreg_registry *reg = quiet_registry(&said);
     pthread_t threads[4];
@@ -685,6 +716,7 @@ int main(int argc, char **argv) {
         TEST(an_unloaded_plugin_can_be_opened_again),
         TEST(rows_are_never_written_past_the_callers_size),
         TEST(a_bad_config_is_refused),
+        TEST(a_logged_line_is_one_line_whatever_it_quotes),
         TEST(a_log_callback_may_call_the_registry),
         TEST(many_threads_may_use_one_registry),
         TEST(a_forked_child_can_use_and_end_its_copy),
