@@ -141,6 +141,17 @@ static char *trim(char *text) {
     return text;
 }
 
+/* The first character that a terminal would act on; 0 where there is none. */
+static unsigned control_in(const char *line) {
+    for (; *line != '\0'; line++) {
+        unsigned char c = (unsigned char)*line;
+        if ((c < ' ' && c != '\t') || c == 0x7f) {
+            return c;
+        }
+    }
+    return 0;
+}
+
 static opreg_status read_lines(reading *r, char *text) {
     while (text != NULL) {
         char *end = strchr(text, '\n'), *equals, *line;
@@ -151,6 +162,10 @@ static opreg_status read_lines(reading *r, char *text) {
         r->line++;
         line = trim(text);
         text = end;
+        if (control_in(line) != 0) {
+            return fail(OPREG_E_LOAD, "%s:%d: the character 0x%02x, this is not a text", r->path,
+                        r->line, control_in(line));
+        }
         if (line[0] == '\0' || line[0] == '#') {
             continue;
         }

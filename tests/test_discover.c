@@ -49,6 +49,8 @@ static void a_wrong_manifest_names_the_line_or_the_key(void **state) {
          "library \"../l.so\" has a slash"},
         {"manifest = 1\nname = x\nlibrary = l.so\nabi = 1.0\ndevice = cuda\narchs = a\nkernels = b C\n",
          "kernel \"C\" is not"},
+        {"manifest = 1\narchs = \x1b[31mred\n", "a.manifest:2: the character 0x1b, this is not a text"},
+        {"manifest = 1\n# a\rb\n", "a.manifest:2: the character 0x0d"},
         {"manifest = 1\nname = a-name-that-is-far-too-long-to-be-a-plugin\n", "name is longer than 31"},
     };
     manifest m;
