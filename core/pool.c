@@ -20,6 +20,7 @@
 
 #define SLOTS 16
 #define MAX_THREADS 1024u
+#define STACK_BYTES (1u << 20) /* at least: what a run of the CPU may take is half of it            */
 #define SPIN_NS     100000 /* a worker looks for the next run for so long before it sleeps */
 
 typedef struct job {
@@ -177,8 +178,18 @@ opreg_status pool_create(uint32_t threads, pool **out) {
     return OPREG_OK;
 }
 
+/* The process's size of a thread's stack, but never less than runs take. */
+static void open_attributes(pthread_attr_t *out) {
+    size_t bytes = 0;
+    pthread_attr_init(out);
+    if (pthread_attr_getstacksize(out, &bytes) != 0 || bytes < STACK_BYTES) {
+        pthread_attr_setstacksize(out, STACK_BYTES);
+    }
+}
+
 void pool_start(pool *p) {
     sigset_t all, before;
+    pthread_attr_t attributes;
     if (p->running || p->pid != getpid()) {
         return;
     }
@@ -190,12 +201,14 @@ void pool_start(pool *p) {
     /* The engine's signal handlers stay on the engine's threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    open_attributes(&attributes);
     for (uint32_t i = 0; i + 1 < p->threads; i++) {
-        if (pthread_create(&p->handles[i], NULL, worker, p) != 0) {
+        if (pthread_create(&p->handles[i], &attributes, worker, p) != 0) {
             break;
         }
         atomic_store(&p->started, i + 1);
     }
+    pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -152,6 +152,37 @@ static void workers_leave_signals_to_the_engine(void **state) {
     pool_destroy(p);
 }
 
+static void note_stack(void *arg, int64_t i) {
+    atomic_size_t *least = arg;
+    pthread_attr_t attributes;
+    size_t bytes = 0, seen = atomic_load(least);
+    (void)i;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstacksize(&attributes, &bytes);
+        pthread_attr_destroy(&attributes);
+    }
+    while (bytes < seen && !atomic_compare_exchange_weak(least, &seen, bytes)) {
+    }
+}
+
+static void workers_have_stack_enough_for_a_run(void **state) {
+    pthread_attr_t small, before;
+    atomic_size_t least = SIZE_MAX;
+    pool *p;
+    (void)state;
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 128u << 10), 0);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    p = open_pool(4);
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    for (int round = 0; round < 200; round++) { /* until a worker was in time */
+        pool_run(p, 1000, note_stack, &least);
+    }
+    pool_destroy(p);
+    assert_true(atomic_load(&least) >= 1u << 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_index_is_done_once),
@@ -162,6 +193,7 @@ int main(void) {
         cmocka_unit_test(a_task_may_run_tasks),
         cmocka_unit_test(a_forked_child_runs_alone_and_ends),
         cmocka_unit_test(workers_leave_signals_to_the_engine),
+        cmocka_unit_test(workers_have_stack_enough_for_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,8 @@
  *     one_registry_is_used_and_changed_from_many_threads
  * "opreg_plan_run takes no lock", "No allocation, no lock, no environment, no synchronisation"
  *     test_run_cost.c; tests/soak/load.c counts locks in millions of runs
+ * "with up to 512 KiB of stack, also of the threads of opreg_config.parallel_for"
+ *     test_stack.c; test_pool.c: workers_have_stack_enough_for_a_run
  * "One plan may run on many threads at once", "Constant over a plan's life; any thread"
  *     one_plan_runs_on_many_threads_at_once
  * "opreg_last_error() on that thread says why", "Text of this thread's last failure"

@@ -569,8 +569,9 @@ OPREG_API uint32_t opreg_plan_layout(const opreg_plan *plan);        /* never OP
 OPREG_API uint64_t opreg_plan_layout_bytes(const opreg_plan *plan);  /* for prepare's dst: of the
                                                                       * largest of its weights        */
 
-/* Runs a plan: enqueues on args->stream (GPU), or computes before it returns (CPU).  No allocation,
- * no lock, no environment, no synchronisation.  Nothing is launched where the problem is empty.
+/* Runs a plan: enqueues on args->stream (GPU), or computes before it returns (CPU: with up to 512 KiB of
+ * stack, also of the threads of opreg_config.parallel_for).  No allocation, no lock, no environment, no
+ * synchronisation.  Nothing is launched where the problem is empty.
  * E_ARG: a buffer is null, short or misaligned, or a weight does not fit; E_WORKSPACE; E_DEVICE.
  * E_CHECK: what guard found (the outputs stay as they were) or, in strict mode, shadow; both wait for the
  * stream.  In a captured run shadow compares on the device, and what it found is said when the plan is
