@@ -96,8 +96,9 @@ opreg_status outputs_open(opreg_op op, const problem_any *problem, outputs *out)
         o->bytes = buffers[o->index].bytes;
         o->owed = malloc(o->rows > 0 ? (size_t)o->rows : 1);
         if (o->owed == NULL) {
+            long long missing = (long long)o->rows;
             outputs_close(out);
-            return fail(OPREG_E_NOMEM, "no memory to watch %lld rows", (long long)o->rows);
+            return fail(OPREG_E_NOMEM, "no memory to watch %lld rows", missing);
         }
         memset(o->owed, 1, (size_t)o->rows);
     }

@@ -127,6 +127,7 @@ opreg_status watch_open(opreg_plan *plan) {
                      "%s: its problem asks for graph_safe, so it may be captured, %s waits for the "
                      "stream, and this device cannot tell: this plan is not checked",
                      plan->name, every > 0 ? "shadow" : "guard");
+        w->opened = 1;
         return OPREG_OK;
     }
     if (every > 0) {
@@ -135,6 +136,7 @@ opreg_status watch_open(opreg_plan *plan) {
     if (status == OPREG_OK && guarded) {
         status = guard_open(plan, &w->guard);
     }
+    w->opened = status == OPREG_OK;
     return status; /* what is there is freed with the plan */
 }
 
@@ -170,7 +172,9 @@ void watch_close(opreg_plan *plan) {
     total.shadow_ns = w->shadow_ns;
     total.guarded = w->guarded;
     total.guard_ns = w->guard_ns;
-    summary_add(&plan->reg->summary, &total);
+    if (w->opened) {
+        summary_add(&plan->reg->summary, &total);
+    }
     if (w->shadow != NULL) {
         shadow_close(plan, w->shadow);
     }

@@ -21,7 +21,7 @@ typedef struct watch {
     shadow *shadow;        /* null: off                                                             */
     guard *guard;
     atomic_int warned;     /* that a captured run is not checked: once                              */
-    uint32_t reserved;
+    int opened;            /* 0: the plan is being taken back, and was none                         */
     /* under the mutex */
     uint64_t samples, differing, shadow_ns, guarded, guard_ns;
 } watch;

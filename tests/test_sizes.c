@@ -143,6 +143,22 @@ static void memory_of_all_addresses_is_no_memory(void **state) {
     assert_works(opreg_destroy(reg));
 }
 
+static void a_plan_too_large_to_watch_is_no_memory_and_no_plan(void **state) {
+    opreg_registry *reg = quiet_registry(&said);
+    opreg_quantize_act problem;
+    opreg_plan *plan = NULL;
+    opreg_device cpu;
+    (void)state;
+    assert_int_equal(opreg_devices(reg, &cpu, sizeof cpu, 1), 1);
+    assert_works(opreg_enable(reg, "guard", "on"));
+    assert_works(opreg_problem_parse(OPREG_OP_QUANTIZE_ACT, "q=q8_0 m=18014398509481983 k=32", &problem));
+    assert_failed(opreg_plan_create(reg, &cpu, OPREG_OP_QUANTIZE_ACT, &problem, &plan), OPREG_E_NOMEM,
+                  "no memory to watch 18014398509481983 rows");
+    assert_null(plan);
+    assert_works(opreg_destroy(reg));
+    assert_no_text(said.text, "v1 total");
+}
+
 static void no_size_of_the_cpu_overflows(void **state) {
     opreg_registry *reg = quiet_registry(&said);
     opreg_device cpu;
@@ -158,6 +174,7 @@ int main(void) {
         cmocka_unit_test(every_product_of_sizes_is_refused_by_name),
         cmocka_unit_test(every_product_of_a_weight_is_refused_by_name),
         cmocka_unit_test(memory_of_all_addresses_is_no_memory),
+        cmocka_unit_test(a_plan_too_large_to_watch_is_no_memory_and_no_plan),
         cmocka_unit_test(no_size_of_the_cpu_overflows),
     };
     return cmocka_run_group_tests_name("sizes", tests, NULL, NULL);
