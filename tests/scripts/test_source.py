@@ -100,7 +100,7 @@ class Scripts(unittest.TestCase):
                 self.assertTrue(re.match(r"^[a-z0-9.+=-]+ +\| \S.{5,}", row))
 
     def test_an_unknown_argument_is_refused_with_what_would_be_right(self):
-        for name, word in (("install-deps", "--list"), ("test", "normal")):
+        for name, word in (("install-deps", "--list"), ("test", "normal"), ("fuzz", "number of seconds")):
             with self.subTest(script=name):
                 done = subprocess.run([str(SOURCE / "scripts" / name), "--no-such"],
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
