@@ -84,9 +84,8 @@ class Hardening(unittest.TestCase):
         return [*self.installed, *BUILD.glob("plugins/example/libopreg-*.so")]
 
     def test_every_installed_binary_is_seen(self):
-        names = {path.name for path in self.installed}
-        self.assertIn("libopreg.so.0.1.0", names)
-        self.assertIn("libopreg_kit.so.0.1.0", names)
+        names = {re.sub(r"[.]so[.].*", ".so", path.name) for path in self.installed}
+        self.assertLessEqual({"libopreg.so", "libopreg_kit.so"}, names)
         if (BUILD / "CMakeCache.txt").read_text().find("OPREG_TOOLS:BOOL=ON") >= 0:
             self.assertLessEqual({"opreg", "opreg-decode"}, names)
         manifests = {path.stem for path in self.prefix.glob("lib*/**/*.manifest")}
