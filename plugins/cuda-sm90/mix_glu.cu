@@ -19,10 +19,9 @@ DEVICE float fold_pair(uint32_t pair, float x0, float x1, float sum) {
     return __fmaf_rn(__uint_as_float(pair & 0xffff0000u), x1, sum);
 }
 
-/* Two bits a weight: 16 pairs a book.  A table has one word a bank, so any mix of lanes is free of
- * conflicts; every other pair comes as two f32 from two tables, which spends fewer instructions. */
+/* Two bits a weight: 16 pairs a book, one word a bank, so any mix of lanes is free of conflicts. */
 struct mix2 {
-    static const int words = 4, group = 640, table_words = 96, blocks = 2;
+    static const int words = 4, group = 640, table_words = 32, blocks = 2;
     uint32_t codes[words], meta;
 
     /* Where the lane's first bytes of a group lie, and its next group's. */
@@ -34,13 +33,12 @@ struct mix2 {
         meta = __ldcs((const uint32_t *)(at + 512 - 12 * (int32_t)lane));
     }
 
-    /* Word `i` of a table: pairs of bf16, the first as f32, the second as f32; by book, four bits.
-     */
+    /* By book, four bits. */
     static __device__ __forceinline__ uint32_t table_word(const opreg_side *side, uint32_t i) {
-        uint32_t book = i >> 4 & 1u, first = i & 3u, second = i >> 2 & 3u;
+        uint32_t book = i >> 4, first = i & 3u, second = i >> 2 & 3u;
         uint32_t a = bits_of(side->levels[4 * book + first]);
         uint32_t b = bits_of(side->levels[4 * book + second]);
-        return i < 32u ? a >> 16 | (b & 0xffff0000u) : i < 64u ? a : b;
+        return a >> 16 | (b & 0xffff0000u);
     }
 
     /* 16 weights of half h against x.  A byte of `books` is 0 or 64, and the offsets of the pairs
@@ -54,11 +52,9 @@ struct mix2 {
 #pragma unroll
         for (int q = 0; q < 4; q++) {
             uint32_t select = 0x4440u + (uint32_t)q;
-            uint32_t second = __byte_perm(odd, 0u, select);
             float4 v = x[4 * h + q];
             sum = fold_pair(word_at(table, __byte_perm(even, 0u, select)), v.x, v.y, sum);
-            sum = __fmaf_rn(__uint_as_float(word_at(table + 32, second)), v.z, sum);
-            sum = __fmaf_rn(__uint_as_float(word_at(table + 64, second)), v.w, sum);
+            sum = fold_pair(word_at(table, __byte_perm(odd, 0u, select)), v.z, v.w, sum);
         }
         return sum;
     }
@@ -118,6 +114,22 @@ DEVICE float half_scale(uint32_t bytes, int h) {
     return __uint_as_float(at20 & 0x07f00000u) * 0x1p+119f;
 }
 
+/* A row of x as f32 to shared memory; the whole block. */
+DEVICE void bring_row(const matmul_args &a, int64_t row, float *to) {
+    const float *from = (const float *)a.x + row * a.x_stride;
+    if (a.x_dtype == OPREG_F32 && ((uintptr_t)from & 15u) == 0u) {
+#pragma unroll 4
+        for (uint32_t i = thread_index(); i < (uint32_t)a.k / 4u; i += 32 * MIX_WAVES) {
+            ((float4 *)to)[i] = ((const float4 *)from)[i];
+        }
+        return;
+    }
+#pragma unroll 8
+    for (uint32_t i = thread_index(); i < (uint32_t)a.k; i += 32 * MIX_WAVES) {
+        to[i] = canonical_load(a.x, row * a.x_stride + i, a.x_dtype);
+    }
+}
+
 template <class F> DEVICE void mix_glu(const rows32_args &args) {
     extern __shared__ __align__(16) float mix_x[];
     __shared__ __align__(128) uint32_t tables[2][F::table_words];
@@ -165,9 +177,7 @@ template <class F> DEVICE void mix_glu(const rows32_args &args) {
             g.load(next, lane);
             u.load(next_up, lane);
         }
-        for (int64_t i = thread_index(); i < a.k; i += 32 * MIX_WAVES) {
-            mix_x[i] = canonical_load(a.x, row * a.x_stride + i, a.x_dtype);
-        }
+        bring_row(a, row, mix_x);
         __syncthreads();
         float acc_gate[2] = {0.0f, 0.0f}, acc_up[2] = {0.0f, 0.0f};
 #pragma unroll 1

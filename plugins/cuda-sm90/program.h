@@ -4,6 +4,7 @@
 #define OPREG_CUDA_SM90_PROGRAM_H
 
 #include "baseline.h"
+#include "rows32_args.h"
 
 /* Symbols after the baselines'. */
 #define OPREG_FORMAT(...) +1
@@ -13,8 +14,8 @@ enum sm90_symbol {
 };
 #undef OPREG_FORMAT
 
-#define ROWS32_UNIT32(...) +2
-#define ROWS32_UNIT256(...) +4
+#define ROWS32_UNIT32(NAME, name, ...)  +2 + (ROWS32_SPREAD_WAVES_##name > 0)
+#define ROWS32_UNIT256(NAME, name, ...) +4 + (ROWS32_SPREAD_WAVES_##name > 0)
 enum sm90_symbol_split {
     SM90_FIRST_SPLIT = SM90_FIRST_ROWS32
 #include "rows32_list.inc"

@@ -10,9 +10,11 @@
 /* ---- formats ------------------------------------------------------------------------------------ */
 
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
-    ROWS32_START_##NAME, ROWS32_END_##NAME = ROWS32_START_##NAME + 1,
+    ROWS32_START_##NAME,                                                                           \
+        ROWS32_END_##NAME = ROWS32_START_##NAME + 1 + (ROWS32_SPREAD_WAVES_##name > 0),
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
-    ROWS32_START_##NAME, ROWS32_END_##NAME = ROWS32_START_##NAME + 3,
+    ROWS32_START_##NAME,                                                                           \
+        ROWS32_END_##NAME = ROWS32_START_##NAME + 3 + (ROWS32_SPREAD_WAVES_##name > 0),
 enum rows32_order {
 #include "rows32_list.inc"
     ROWS32_ORDER_END
@@ -33,13 +35,13 @@ enum rows32_words_order {
 
 #define ROWS32_TEAM_SYMBOL_ROWS(NAME)  0
 #define ROWS32_TEAM_SYMBOL_WORDS(NAME) SM90_FIRST_WORDS + ROWS32_TEAM_##NAME
-#define ROWS32_FORMAT(NAME, unit, values, min_sub, words, by)                                      \
+#define ROWS32_FORMAT(NAME, unit, waves, values, min_sub, words, by)                               \
     {OPREG_##NAME, unit,    SM90_FIRST_ROWS32 + ROWS32_START_##NAME, ROWS32_TEAM_SYMBOL_##by(NAME), \
-     values,       min_sub, words},
+     values,       min_sub, words,                                   waves},
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
-    ROWS32_FORMAT(NAME, 32, values, min_sub, words, by)
+    ROWS32_FORMAT(NAME, 32, ROWS32_SPREAD_WAVES_##name, values, min_sub, words, by)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
-    ROWS32_FORMAT(NAME, 256, values, min_sub, words, by)
+    ROWS32_FORMAT(NAME, 256, ROWS32_SPREAD_WAVES_##name, values, min_sub, words, by)
 static const rows32_format formats[] = {
 #include "rows32_list.inc"
 };
@@ -81,11 +83,26 @@ static uint32_t stored_values(const rows32_format *f, uint32_t waves) {
     return f->unit == 256u ? waves : 32u;
 }
 
-/* As x_records and rows32_one lay it out. */
-static uint32_t shared_one(const rows32_format *f, int64_t k, uint32_t waves) {
+/* As x_records lays it out. */
+static uint32_t shared_x(const rows32_format *f, int64_t k) {
     uint32_t bytes = align16((uint32_t)k + (uint32_t)(k / f->unit) * 4u);
-    bytes = align16(bytes + (f->min_sub != 0 ? (uint32_t)(k / f->min_sub) * 2u : 0u));
-    return bytes + (uint32_t)f->table_words * 4u + stored_values(f, waves) * 32u * 4u;
+    return align16(bytes + (f->min_sub != 0 ? (uint32_t)(k / f->min_sub) * 2u : 0u));
+}
+
+static uint32_t shared_one(const rows32_format *f, int64_t k, uint32_t waves) {
+    return shared_x(f, k) + (uint32_t)f->table_words * 4u + stored_values(f, waves) * 32u * 4u;
+}
+
+/* Tables of rows32_dots.cuh. */
+static uint32_t spread_table(const rows32_format *f) {
+    switch (f->id) {
+    case OPREG_IQ2_XXS:
+    case OPREG_IQ3_XXS: return ROWS32_SPREAD_TABLE(256, 128);
+    case OPREG_IQ2_XS: return ROWS32_SPREAD_TABLE(512, 128);
+    case OPREG_IQ2_S:
+    case OPREG_IQ3_S: return ROWS32_SPREAD_TABLE(512, 256);
+    default: return (uint32_t)f->table_words * 4u;
+    }
 }
 
 static uint32_t shared_eight(const rows32_format *f, uint32_t waves) {
@@ -152,6 +169,22 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const r
     return gpu_run(call->host, plan->device, &l, args, call->stream);
 }
 
+/* A block a multiprocessor, where its rows of sums and the rest fit in its shared memory. */
+static int spreads(const gpu_plan *plan, const rows32_format *f, const matmul_args *args,
+                   gpu_launch *l) {
+    int64_t parts = (args->n + 7) / 8, units = gpu_units(plan->device);
+    int64_t blocks = parts < units ? parts : units, rows = (parts + blocks - 1) / blocks * 8;
+    int64_t shared = (int64_t)spread_table(f) + shared_x(f, args->k) + rows * ROWS32_SPREAD_APART * 4;
+    if (f->spread_waves == 0 || args->pair || rows > ROWS32_SPREAD_ROWS || shared > ROWS32_MOST_SHARED) {
+        return 0;
+    }
+    l->symbol = f->symbol + (f->unit == 256u ? ROWS32_ONE_W16 + 1u : ROWS32_EIGHT_W8 + 1u);
+    l->grid_x = (uint32_t)blocks;
+    l->block = f->spread_waves * 32u;
+    l->shared = (uint32_t)shared;
+    return 1;
+}
+
 /* ---- matmul_bt_quant ------------------------------------------------------------------------------ */
 
 void rows32_dense_args(const opreg_matmul_bt_quant *p, const opreg_call *call, matmul_args *args) {
@@ -193,8 +226,16 @@ uint64_t rows32_one_workspace(const opreg_device *dev, const void *problem) {
 opreg_status rows32_one_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
     rows32_args args = {.groups = 0};
+    const rows32_format *f = rows32_format_find(p->b_dtype);
+    const gpu_plan *plan = state;
+    gpu_launch l = {0, 1, 1, 1, 0, 0, plan->chained};
     rows32_dense_args(p, call, &args.base);
-    return launch(call, state, rows32_format_find(p->b_dtype), &args, 0, 1);
+    if (p->n == 0 || !spreads(plan, f, &args.base, &l)) {
+        return launch(call, plan, f, &args, 0, 1);
+    }
+    args.groups = (uint32_t)(p->k / f->values);
+    args.chained = plan->chained;
+    return gpu_run(call->host, plan->device, &l, &args, call->stream);
 }
 
 /* Formats that go by words have rows32_team where x fits in shared memory. */

@@ -6,7 +6,8 @@
 #include "program.h"
 #include "rows32_args.h"
 
-/* Kernels of a format, from its first symbol on: units of 32 have the first two, units of 256 all. */
+/* Kernels of a format, from its first symbol on: units of 32 have the first two, units of 256 all;
+ * rows32_spread follows where spread_waves is not 0. */
 enum rows32_method {
     ROWS32_ONE_W8,
     ROWS32_EIGHT_W8,
@@ -22,6 +23,7 @@ typedef struct rows32_format {
     uint32_t id, unit, symbol; /* symbol: of ROWS32_ONE_W8                                         */
     uint32_t team;             /* symbol of rows32_team; rows32_tiled follows; 0: goes by rows     */
     int32_t values, min_sub, table_words;
+    uint32_t spread_waves;
 } rows32_format;
 
 /* Null where no kernel takes the format. */

@@ -2,7 +2,7 @@
  * rows32_kernels.cuh - the kernels of one image: each format of the list with one and with eight
  * columns, and several numbers of waves where its units are 256. */
 #include "rows32_crossed.cuh"
-#include "rows32_one.cuh"
+#include "rows32_spread.cuh"
 
 #define ROWS32_KERNEL(name, method, waves)                                                         \
     KERNEL KERNEL_THREADS(32 * waves)                                                              \
@@ -15,8 +15,22 @@
         rows32_##name##_eight_w##waves(const __grid_constant__ rows32_args args) {                 \
         rows32_eight<rows_##name, waves>(args);                                                    \
     }
-#define ROWS32_MAKE32(name) ROWS32_KERNEL(name, one, 8) ROWS32_KERNEL_EIGHT(name, 8)
+#define ROWS32_KERNEL_SPREAD(name, waves) ROWS32_KERNEL_SPREAD_##waves(name)
+#define ROWS32_KERNEL_SPREAD_0(name)
+#define ROWS32_KERNEL_SPREAD_28(name) ROWS32_SPREAD_OF(name, 28)
+#define ROWS32_KERNEL_SPREAD_32(name) ROWS32_SPREAD_OF(name, 32)
+#define ROWS32_SPREAD_OF(name, waves)                                                              \
+    KERNEL KERNEL_THREADS(32 * waves)                                                              \
+        rows32_##name##_spread(const __grid_constant__ rows32_args args) {                         \
+        rows32_spread<rows_##name, waves>(args);                                                   \
+    }
+/* the argument is expanded before it is pasted */
+#define ROWS32_MAYBE_SPREAD(name, waves) ROWS32_KERNEL_SPREAD(name, waves)
+#define ROWS32_MAKE32(name)                                                                        \
+    ROWS32_KERNEL(name, one, 8)                                                                    \
+    ROWS32_KERNEL_EIGHT(name, 8) ROWS32_MAYBE_SPREAD(name, ROWS32_SPREAD_WAVES_##name)
 #define ROWS32_MAKE256(name)                                                                       \
     ROWS32_KERNEL(name, one, 4)                                                                    \
     ROWS32_KERNEL(name, one, 8)                                                                    \
-    ROWS32_KERNEL(name, one, 16) ROWS32_KERNEL_EIGHT(name, 8)
+    ROWS32_KERNEL(name, one, 16)                                                                   \
+    ROWS32_KERNEL_EIGHT(name, 8) ROWS32_MAYBE_SPREAD(name, ROWS32_SPREAD_WAVES_##name)

@@ -9,83 +9,96 @@
 #ifndef OPREG_SM90_ROWS32_ONE_CUH
 #define OPREG_SM90_ROWS32_ONE_CUH
 
-#include "rows32_load.cuh"
+#include "rows32_dots.cuh"
 #include "rows32_route.cuh"
 #include "rows32_x.cuh"
+
+/* The term of a superblock that is in w; as its registers become free they take the next group's row,
+ * if next is not null. */
+template <class F, class D>
+DEVICE float superblock_term(uint32_t *w, const uint8_t *next, uint32_t row, uint32_t u,
+                             const x_shared &x, const dot_table &table) {
+    int32_t n = 0, m = 0;
+    uint32_t scales[4] = {0, 0, 0, 0};
+    const uint4 *codes = (const uint4 *)(x.codes + u * 256u);
+    F::scales(w, scales);
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        int32_t s0, s1;
+        D::sums(w, j, codes[2 * j], codes[2 * j + 1], table, 0, &s0, &s1);
+        if (F::sub == 16) {
+            n += signed_byte(scales[j / 2], 2 * (j & 1)) * s0;
+            n += signed_byte(scales[j / 2], 2 * (j & 1) + 1) * s1;
+        } else {
+            n += signed_byte(scales[j / 4], j & 3) * s1;
+        }
+        load_freed<F>(next, row, j, w);
+    }
+    float yd = x.scales[u], term = F::d(w) * yd * (float)(n >> F::shift);
+    if constexpr (F::min_sub != 0) {
+        constexpr int count = 256 / F::min_sub;
+        uint32_t mins[count / 4];
+        const uint2 *sums = (const uint2 *)(x.sums + u * count);
+        F::mins(w, mins);
+#pragma unroll
+        for (int i = 0; i < count / 4; i++) {
+            uint2 pairs = sums[i];
+            m = __dp2a_lo((int)pairs.x, (int)mins[i], m);
+            m = __dp2a_hi((int)pairs.y, (int)mins[i], m);
+        }
+        term = term - F::dmin(w) * yd * (float)m;
+    }
+    load_others<F>(next, row, w);
+    return term;
+}
+
+/* An integer below 2^22 in size, that was summed from here on, as a float. */
+#define EXACT_FROM 0x4b400000
+DEVICE float exact_float(int32_t sum) { return float_of((uint32_t)sum) - 0x1.8p23f; }
+
+/* The term of 32 weights, which are those numbered j in w; u: their number in the row. */
+template <class F, class D>
+DEVICE float unit_term(const uint32_t *w, int j, uint32_t u, const x_shared &x,
+                       const dot_table &table, uint32_t dialect) {
+    const uint4 *codes = (const uint4 *)(x.codes + u * 32u);
+    constexpr int32_t start = F::shift == 0 ? EXACT_FROM : 0;
+    float yd = x.scales[u];
+    int32_t s0, s1;
+    D::sums(w, j, codes[0], codes[1], table, start, &s0, &s1);
+    s1 = F::shift == 0 ? s1 : (s1 >> F::shift) + EXACT_FROM;
+    if constexpr (F::sub == 16) {
+        return F::scale(w, j, 0, dialect) * yd * exact_float(s0) +
+               F::scale(w, j, 1, dialect) * yd * exact_float(s1);
+    }
+    float term = F::scale(w, j, 0, dialect) * yd * exact_float(s1);
+    if constexpr (F::min_sub != 0) {
+        term = term + F::min(w, j) * yd * (float)(int32_t)x.sums[u];
+    }
+    return term;
+}
 
 /* Adds a group's terms: acc[0 .. 3] for units of 32, the returned term for a unit of 256. */
 template <class F>
 DEVICE float one_column(uint32_t *w, const uint8_t *next, uint32_t u, const x_shared &x,
-                        const uint32_t *table, uint32_t dialect, float *acc) {
+                        const dot_table &table, uint32_t dialect, float *acc) {
     uint32_t lane = lane_index();
-    int32_t n = 0, m = 0;
-    uint32_t scales[4] = {0, 0, 0, 0};
-    const uint4 *codes = (const uint4 *)(x.codes + (int64_t)u * F::values);
     if constexpr (F::unit == 256) {
-        F::scales(w, scales);
-    }
+        return superblock_term<F, decode_dot<F>>(w, next, lane, u, x, table);
+    } else {
 #pragma unroll
-    for (int j = 0; j < F::values / 32; j++) {
-        uint32_t q[8];
-        uint4 a = codes[2 * j], b = codes[2 * j + 1];
-        int32_t s0, s1;
-        F::decode(w, j, q, table);
-        s0 = dot4(q[0], a.x, 0);
-        s0 = dot4(q[1], a.y, s0);
-        s0 = dot4(q[2], a.z, s0);
-        s0 = dot4(q[3], a.w, s0);
-        s1 = dot4(q[4], b.x, F::sub == 16 ? 0 : s0);
-        s1 = dot4(q[5], b.y, s1);
-        s1 = dot4(q[6], b.z, s1);
-        s1 = dot4(q[7], b.w, s1);
-        if constexpr (F::unit == 256) {
-            if (F::sub == 16) {
-                n += signed_byte(scales[j / 2], 2 * (j & 1)) * s0;
-                n += signed_byte(scales[j / 2], 2 * (j & 1) + 1) * s1;
-            } else {
-                n += signed_byte(scales[j / 4], j & 3) * s1;
-            }
-        } else {
-            float yd = x.scales[u * 4 + j];
-            if constexpr (F::sub == 16) {
-                acc[j] = acc[j] + (F::scale(w, j, 0, dialect) * yd * (float)s0 +
-                                   F::scale(w, j, 1, dialect) * yd * (float)s1);
-            } else {
-                float term = F::scale(w, j, 0, dialect) * yd * (float)(s1 >> F::shift);
-                if constexpr (F::min_sub != 0) {
-                    term = term + F::min(w, j) * yd * (float)(int32_t)x.sums[u * 4 + j];
-                }
-                acc[j] = acc[j] + term;
-            }
-        }
-        load_freed<F>(next, lane, j, w);
-    }
-    if constexpr (F::unit == 256) {
-        float yd = x.scales[u], term = F::d(w) * yd * (float)(n >> F::shift);
-        if constexpr (F::min_sub != 0) {
-            constexpr int count = 256 / F::min_sub;
-            uint32_t mins[count / 4];
-            const uint2 *sums = (const uint2 *)(x.sums + u * count);
-            F::mins(w, mins);
-#pragma unroll
-            for (int i = 0; i < count / 4; i++) {
-                uint2 pairs = sums[i];
-                m = __dp2a_lo((int)pairs.x, (int)mins[i], m);
-                m = __dp2a_hi((int)pairs.y, (int)mins[i], m);
-            }
-            term = term - F::dmin(w) * yd * (float)m;
+        for (int j = 0; j < 4; j++) {
+            acc[j] = acc[j] + unit_term<F, decode_dot<F>>(w, j, 4u * u + (uint32_t)j, x, table, dialect);
+            load_freed<F>(next, lane, j, w);
         }
         load_others<F>(next, lane, w);
-        return term;
+        return 0.0f;
     }
-    load_others<F>(next, lane, w);
-    return 0.0f;
 }
 
 /* One weight's 32 dots with the row of x in shared memory; valid in the first wave, lane = row. */
 template <class F, int WAVES>
 DEVICE float tile_one_column(const matmul_args &a, const uint8_t *tile, uint32_t groups,
-                             const x_shared &x, const uint32_t *table, uint32_t dialect,
+                             const x_shared &x, const dot_table &table, uint32_t dialect,
                              float *reduction, uint32_t *w) {
     constexpr int count = owned<F, WAVES>::count, stored = owned<F, WAVES>::stored;
     constexpr int step = 32 * F::bytes;
@@ -147,7 +160,7 @@ template <class F, int WAVES>
 DEVICE void row_times_tile(const rows32_args &args, int64_t expert, int64_t x_row, int64_t y_row,
                            const x_shared &x, uint32_t *words, bool fill, float *reduction) {
     const matmul_args &a = args.base;
-    const uint32_t *table = lane_table<F>(words);
+    const dot_table table = decode_dot<F>::make((const uint8_t *)words);
     uint32_t wave = wave_index(), lane = lane_index();
     uint32_t next[ROWS32_WORDS(F)];
     const uint8_t *tile = tile_of<F>(a, 0, expert, block_x());
@@ -157,13 +170,13 @@ DEVICE void row_times_tile(const rows32_args &args, int64_t expert, int64_t x_ro
         load_group<F>(tile + (int64_t)wave * 32 * F::bytes, lane, next);
     }
     if (fill) { /* while the first weights are on their way */
-        fill_table<F>(words);
+        decode_dot<F>::fill((uint8_t *)words);
     }
     if (args.chained) {
         wait_for_launch_ahead();
     }
     for (uint32_t u = wave; u < args.groups; u += WAVES) {
-        bring_group<F>(a, x_row, aligned, u, x);
+        bring_group<F, decode_dot<F>::crossed>(a, x_row, aligned, u, x);
     }
     __syncwarp();
     float value = tile_one_column<F, WAVES>(a, tile, args.groups, x, table,

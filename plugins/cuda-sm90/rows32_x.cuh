@@ -7,6 +7,8 @@
 #include "rows32_args.h"
 #include "rows32_formats.cuh"
 
+#include <cuda_fp16.h>
+
 /* The row's activations as records in shared memory. */
 struct x_shared {
     uint8_t *codes;  /* [k]                                                                        */
@@ -14,9 +16,7 @@ struct x_shared {
     int16_t *sums;   /* [k / min_sub]                                                              */
 };
 
-DEVICE float load_x(const void *x, int64_t i, uint32_t dtype) { return canonical_load(x, i, dtype); }
-
-/* `count` neighbouring values from a multiple of count on. */
+/* `count` neighbouring values from a multiple of count on; aligned: rows begin at 16 bytes. */
 template <int count>
 DEVICE void load_values(const void *x, int64_t i, uint32_t dtype, bool aligned, float *v) {
     if (aligned && dtype == OPREG_F32) {
@@ -30,16 +30,36 @@ DEVICE void load_values(const void *x, int64_t i, uint32_t dtype, bool aligned, 
         }
         return;
     }
+    if (aligned) {
+#pragma unroll
+        for (int c = 0; c < count / 4; c++) {
+            uint2 words = ((const uint2 *)((const uint16_t *)x + i))[c];
+            uint32_t w[2] = {words.x, words.y};
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                uint32_t bits = w[e / 2] >> 16 * (e & 1) & 0xffffu;
+                v[4 * c + e] = dtype == OPREG_F16 ? f16_value(bits) : float_of(bits << 16);
+            }
+        }
+        return;
+    }
 #pragma unroll
     for (int c = 0; c < count; c++) {
-        v[c] = load_x(x, i + c, dtype);
+        v[c] = canonical_load(x, i + c, dtype);
     }
 }
 
-/* Four codes a lane, eight lanes a block of 32. */
+/* Quantization as quantize.cuh does it, in fewer instructions: conversions by adding a power of two,
+ * whose last bit is 1.  Values that do not count, of blocks without a scale, may come out as any. */
+DEVICE uint32_t pack_low_bytes(const int *code) {
+    return permute(permute((uint32_t)code[0], (uint32_t)code[1], 0x0040u),
+                   permute((uint32_t)code[2], (uint32_t)code[3], 0x0040u), 0x5410u);
+}
+
+/* Four codes a lane, eight lanes a block of 32; *sum is the block's where it is asked for. */
+template <bool sums>
 DEVICE void quantize_q8_0_by4(const float *v, uint32_t *codes, float *scale, int32_t *sum) {
     uint32_t largest = 0;
-    float inverse;
     int code[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -51,60 +71,124 @@ DEVICE void quantize_q8_0_by4(const float *v, uint32_t *codes, float *scale, int
         uint32_t other = wave_xor(largest, s);
         largest = other > largest ? other : largest;
     }
-    *scale = CANONICAL_DIV(float_of(largest), 127.0f);
-    inverse = CANONICAL_DIV(1.0f, *scale);
+    float exact = CANONICAL_DIV(float_of(largest), 127.0f), inverse = __frcp_rn(exact);
     bool none = largest >= 0x7f800000u || bits_of(inverse) == 0x7f800000u;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) { /* the nearest integer, halves away from 0 */
         float product = v[i] * inverse, m = float_of(magnitude_of(product));
-        int whole = (int)m;
-        whole += m - (float)whole >= 0.5f;
+        int whole = (int)bits_of(__fadd_rz(__fadd_rz(m, 0.5f), 0x1p23f)) - 0x4b000000;
         code[i] = none ? 0 : product < 0.0f ? -whole : whole;
     }
-    *scale = f16_to_f32(f32_to_f16(*scale));
+    *scale = __half2float(__float2half_rn(exact));
     if (none) {
         *scale = largest >= 0x7f800000u ? float_of(0x7fc00000u) : 0.0f;
     }
-    *codes = pack4(code[0], code[1], code[2], code[3]);
-    *sum = code[0] + code[1] + code[2] + code[3];
+    *codes = pack_low_bytes(code);
+    if (sums) {
+        *sum = code[0] + code[1] + code[2] + code[3];
 #pragma unroll
-    for (int s = 1; s < 8; s <<= 1) {
-        *sum += wave_xor(*sum, s);
+        for (int s = 1; s < 8; s <<= 1) {
+            *sum += wave_xor(*sum, s);
+        }
     }
 }
 
-/* Brings group u of a row of x to shared memory; the whole wave, for itself. */
-template <class F>
-DEVICE void bring_group(const matmul_args &a, int64_t row, bool aligned, uint32_t u,
-                        const x_shared &s) {
-    uint32_t lane = lane_index();
-    if (a.scales != 0) { /* planes */
-        const uint32_t *codes = (const uint32_t *)((const int8_t *)a.x + row * a.k) +
-                                (int64_t)u * (F::values / 4);
+/* Eight codes a lane, the whole wave a block of 256. */
+DEVICE quantized8 quantize_q8_k_by8(const float *v) {
+    quantized8 out;
+    int code[8];
+    uint32_t mine = 0;
+    float first = 0.0f;
 #pragma unroll
-        for (int c = 0; c < F::values / 128; c++) {
-            ((uint32_t *)(s.codes + (int64_t)u * F::values))[c * 32 + lane] = codes[c * 32 + lane];
-        }
-        constexpr int scales = F::values / F::unit;
-        if (lane < scales) {
-            s.scales[u * scales + lane] = a.scales[row * (a.k / F::unit) + u * scales + lane];
-        }
-        if (F::min_sub != 0) {
-            constexpr int sums = F::values / (F::min_sub != 0 ? F::min_sub : 1);
-            constexpr int each = (F::min_sub != 0 ? F::min_sub : 16) / 16;
-            if (lane < sums) {
-                const int16_t *from = a.sums + row * (a.k / 16) + u * (F::values / 16) + lane * each;
-                s.sums[u * sums + lane] = (int16_t)(each == 2 ? from[0] + from[each - 1] : from[0]);
-            }
-        }
-        return;
+    for (int i = 0; i < 8; i++) {
+        uint32_t m = magnitude_of(v[i]);
+        first = m > mine ? v[i] : first;
+        mine = m > mine ? m : mine;
     }
+    uint32_t largest = __reduce_max_sync(0xffffffffu, mine);
+    float max = wave_read(first, first_bit(wave_ballot(mine == largest)));
+    float inverse = CANONICAL_DIV(-127.0f, max);
+    bool none = largest >= 0x7f800000u || magnitude_of(inverse) >= 0x7f800000u;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int near = (int)bits_of(v[i] * inverse + 0x1.8p23f) - 0x4b400000;
+        code[i] = none ? 0 : near > 127 ? 127 : near;
+    }
+    out.scale = __frcp_rn(inverse);
+    if (none) {
+        out.scale = largest >= 0x7f800000u ? float_of(0x7fc00000u) : 0.0f;
+    }
+    out.low = pack_low_bytes(code);
+    out.high = pack_low_bytes(code + 4);
+    out.sum = code[0] + code[1] + code[2] + code[3] + code[4] + code[5] + code[6] + code[7];
+    return out;
+}
+
+/* The order of 32 codes that goes with nibbles as they are stored: word 2i + h has codes 4i + 2h,
+ * 16 + 4i + 2h, and the next of each.  One word a lane, in order; gives the lane's new word of the
+ * block's eight and which one it is. */
+DEVICE uint32_t cross_by4(uint32_t codes, uint32_t *word) {
+    uint32_t lane = lane_index() % 8u, other = wave_xor(codes, 4);
+    *word = lane < 4u ? 2u * lane : 2u * lane - 7u;
+    return lane < 4u ? permute(codes, other, 0x5140u) : permute(other, codes, 0x7362u);
+}
+
+/* Two words a lane. */
+DEVICE uint2 cross_by8(uint2 codes, uint32_t *pair) {
+    uint32_t lane = lane_index() % 4u, x = wave_xor(codes.x, 2), y = wave_xor(codes.y, 2);
+    uint32_t low = lane < 2u ? codes.x : y, high = lane < 2u ? x : codes.y;
+    *pair = lane < 2u ? 2u * lane : 2u * lane - 3u;
+    return make_uint2(permute(low, high, 0x5140u), permute(low, high, 0x7362u));
+}
+
+/* A lane's elements of group u of a row of x that does not come as planes. */
+template <class F>
+DEVICE void load_x_group(const matmul_args &a, int64_t row, bool aligned, uint32_t u, float *v) {
+    constexpr int count = F::values / 32;
     int64_t first = row * a.x_stride + (int64_t)u * F::values;
+    load_values<count>(a.x, first + lane_index() * count, a.x_dtype, aligned, v);
+}
+
+/* Puts group u of planes into shared memory; the whole wave.  crossed: see cross_by4. */
+template <class F, bool crossed>
+DEVICE void keep_planes(const matmul_args &a, int64_t row, uint32_t u, const x_shared &s) {
+    uint32_t lane = lane_index();
+    const uint32_t *codes = (const uint32_t *)((const int8_t *)a.x + row * a.k) +
+                            (int64_t)u * (F::values / 4);
+#pragma unroll
+    for (int c = 0; c < F::values / 128; c++) {
+        uint32_t word = codes[c * 32 + lane], at = lane % 8u;
+        if (crossed) {
+            word = cross_by4(word, &at);
+        }
+        ((uint32_t *)(s.codes + (int64_t)u * F::values))[c * 32 + lane / 8u * 8u + at] = word;
+    }
+    constexpr int scales = F::values / F::unit;
+    if (lane < scales) {
+        s.scales[u * scales + lane] = a.scales[row * (a.k / F::unit) + u * scales + lane];
+    }
+    if (F::min_sub != 0) {
+        constexpr int sums = F::values / (F::min_sub != 0 ? F::min_sub : 1);
+        constexpr int each = (F::min_sub != 0 ? F::min_sub : 16) / 16;
+        if (lane < sums) {
+            const int16_t *from = a.sums + row * (a.k / 16) + u * (F::values / 16) + lane * each;
+            s.sums[u * sums + lane] = (int16_t)(each == 2 ? from[0] + from[each - 1] : from[0]);
+        }
+    }
+}
+
+/* The same from a lane's elements, which are quantized. */
+template <class F, bool crossed>
+DEVICE void keep_values(uint32_t u, const float *v, const x_shared &s) {
+    uint32_t lane = lane_index();
     if (F::unit == 256) {
-        float v[8];
-        load_values<8>(a.x, first + lane * 8, a.x_dtype, aligned, v);
-        quantized8 q = quantize_q8_k(v);
-        ((uint2 *)(s.codes + (int64_t)u * 256))[lane] = make_uint2(q.low, q.high);
+        quantized8 q = quantize_q8_k_by8(v);
+        uint2 pair = make_uint2(q.low, q.high);
+        uint32_t at = lane % 4u;
+        if (crossed) {
+            pair = cross_by8(pair, &at);
+        }
+        ((uint2 *)(s.codes + (int64_t)u * 256))[lane / 4u * 4u + at] = pair;
         if (lane == 0u) {
             s.scales[u] = q.scale;
         }
@@ -117,12 +201,14 @@ DEVICE void bring_group(const matmul_args &a, int64_t row, bool aligned, uint32_
             }
         }
     } else {
-        float v[4], scale;
-        uint32_t codes;
-        int32_t sum;
-        load_values<4>(a.x, first + lane * 4, a.x_dtype, aligned, v);
-        quantize_q8_0_by4(v, &codes, &scale, &sum);
-        ((uint32_t *)(s.codes + (int64_t)u * 128))[lane] = codes;
+        float scale;
+        uint32_t codes, at = lane % 8u;
+        int32_t sum = 0;
+        quantize_q8_0_by4<F::min_sub != 0>(v, &codes, &scale, &sum);
+        if (crossed) {
+            codes = cross_by4(codes, &at);
+        }
+        ((uint32_t *)(s.codes + (int64_t)u * 128))[lane / 8u * 8u + at] = codes;
         if (lane % 8u == 0u) {
             s.scales[u * 4 + lane / 8] = scale;
             if (F::min_sub != 0) {
@@ -130,6 +216,19 @@ DEVICE void bring_group(const matmul_args &a, int64_t row, bool aligned, uint32_
             }
         }
     }
+}
+
+/* Brings group u of a row of x to shared memory; the whole wave. */
+template <class F, bool crossed>
+DEVICE void bring_group(const matmul_args &a, int64_t row, bool aligned, uint32_t u,
+                        const x_shared &s) {
+    if (a.scales != 0) {
+        keep_planes<F, crossed>(a, row, u, s);
+        return;
+    }
+    float v[F::values / 32];
+    load_x_group<F>(a, row, aligned, u, v);
+    keep_values<F, crossed>(u, v, s);
 }
 
 /* Same on the host: the block's shared memory. */

@@ -499,6 +499,12 @@ int main(int argc, char **argv) {
     TRY(OPREG_OP_MOE_GLU,
         "tokens=1 top_k=4 experts=256 n=2048 k=7168 b=rocmfp2_mix x=f32 y=f32 glu=silu");
     TRY(OPREG_OP_MOE_GLU,
+        "tokens=1 top_k=4 experts=256 n=2048 k=7168 b=rocmfp3_mix x=f32 y=f32 glu=silu");
+    TRY(OPREG_OP_MOE_DOWN,
+        "tokens=1 top_k=4 experts=256 n=7168 k=2048 b=rocmfp2_mix x=f32 y=f32 rows=dst");
+    TRY(OPREG_OP_MOE_DOWN,
+        "tokens=1 top_k=4 experts=256 n=7168 k=2048 b=rocmfp3_mix x=f32 y=f32 rows=dst");
+    TRY(OPREG_OP_MOE_GLU,
         "tokens=1 top_k=10 experts=512 n=640 k=2560 b=iq3_s x=f32 y=f32 glu=silu");
     for (int t = 1; t <= 64; t *= 4) {
         TRY(OPREG_OP_MOE_DOWN,

@@ -111,6 +111,9 @@ int main(int argc, char **argv) {
         }
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=33 k=%lld b=%s x=f32 y=f32 flags=bias",
             (long long)few, info->name);
+        /* several parts of eight rows a block of rows32_spread */
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2777 k=%lld b=%s x=f32 y=f32 flags=bias",
+            (long long)block * 8, info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=2 n=65 k=%lld b=%s x=f32 y=f32 glu=silu", (long long)more,
             info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT,
@@ -124,6 +127,8 @@ int main(int argc, char **argv) {
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=3 n=40 k=20480 b=%s x=f32 y=f32", info->name);
         if (info->act_dtype != OPREG_F32) {
             TRY(OPREG_OP_MATMUL_BT_QUANT, "m=12 n=65 k=%lld b=%s x=%s y=f32", (long long)more,
+                info->name, opreg_dtype_name(info->act_dtype));
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=%lld b=%s x=%s y=f32", (long long)more,
                 info->name, opreg_dtype_name(info->act_dtype));
         }
         TRY(OPREG_OP_MOE_MATMUL, "tokens=3 top_k=2 experts=5 n=40 k=%lld b=%s x=f32 y=f32",
