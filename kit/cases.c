@@ -72,6 +72,11 @@ random_state case_random(const case_key *key, int with_salt) {
                         with_salt ? (uint64_t)key->salt << 32 | key->index : key->index);
 }
 
+random_state case_random_weights(const case_key *key, random_state shape) {
+    return key->salt == CASE_OTHER_WEIGHTS ? random_start(axis_seed(key, "other weights"), key->index)
+                                           : shape;
+}
+
 data_kind case_data(const case_key *key) {
     static const int64_t kinds[] = {DATA_GAUSSIAN, DATA_HEAVY,   DATA_OUTLIER,  DATA_EXTREME,
                                     DATA_SUBNORMAL, DATA_CODES, DATA_NONFINITE, DATA_GAUSSIAN};

@@ -14,9 +14,11 @@ typedef struct case_key {
     opreg_op op;
     uint32_t format; /* opreg_dtype of the weight; 0 where the operator has none                    */
     uint32_t index;
-    uint32_t salt;   /* other data for the same problem and weights                                 */
+    uint32_t salt;   /* other data for the same problem                                             */
     uint64_t seed;
 } case_key;
+
+#define CASE_OTHER_WEIGHTS 2u /* a salt with other weights too; all others have the same            */
 
 /* Cases of one operator and format.  flags: OPREG_KIT_*. */
 uint32_t cases_count(opreg_op op, uint32_t format, uint32_t flags);
@@ -38,7 +40,7 @@ int case_make_attention(const case_key *key, job *out);
 int64_t edge_pick(const case_key *key, const char *axis, const int64_t *list, size_t count);
 #define PICK(key, axis, list) edge_pick(key, axis, list, sizeof(list) / sizeof((list)[0]))
 
-/* The state for shapes and weights (the same for every salt), and for other data. */
+/* The state for shapes (the same for every salt), and for other data. */
 random_state case_random(const case_key *key, int with_salt);
 
 data_kind case_data(const case_key *key);
@@ -54,6 +56,9 @@ int case_planes(random_state *random, job *out, const uint32_t index[3], uint32_
 /* An output buffer of rows x columns. */
 int case_output(job *out, uint32_t index, uint32_t dtype, int64_t rows, int64_t columns,
                 int64_t stride);
+
+/* The state for weights, after that for the shape has done its part. */
+random_state case_random_weights(const case_key *key, random_state shape);
 
 /* A dialect of the format, all of them in turn. */
 uint32_t case_dialect(const case_key *key, uint32_t format);

@@ -112,6 +112,7 @@ int case_make_matmul(const case_key *key, job *out) {
     p->y_stride = p->n + PICK(key, "y pad", pads);
     case_dtypes(out, p->x_dtype, p->y_dtype);
     out->num_weights = p->glu == OPREG_GLU_NONE ? 1 : 2;
+    shape = case_random_weights(key, shape);
     for (uint32_t i = 0; i < out->num_weights; i++) {
         if (!weight_make(&shape, out->data, key->format, p->b_dialect, 1, p->n, p->k,
                          &out->weights[i])) {

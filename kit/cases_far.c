@@ -6,12 +6,14 @@
 
 static const int64_t far_n[] = {1153, 1601, 1280, 2065, 4099, 1361, 2048, 1249};
 static const int64_t far_rows[] = {65, 257, 129, 513, 96, 400};
+/* around the multiples of large tiles */
+static const int64_t tile_n[] = {257, 511, 1025, 512, 255, 513, 1023, 256, 1024};
 static const int64_t huge_n[] = {8209, 16411, 65553};
 
 uint32_t cases_far(opreg_op op, uint32_t flags) {
     /* by operator: the sample, the whole, a few */
     static const uint32_t counts[OPREG_OP_COUNT + 1][3] = {
-        {0, 0, 0}, {2, 8, 1}, {3, 12, 1}, {3, 12, 1}, {3, 12, 1},
+        {0, 0, 0}, {2, 8, 1}, {4, 16, 1}, {3, 12, 1}, {3, 12, 1},
         {3, 12, 1}, {3, 12, 1}, {2, 8, 1}, {2, 9, 1}, {8, 40, 4},
     };
     uint32_t column = flags & OPREG_KIT_FULL ? 1 : flags & OPREG_KIT_QUICK ? 2 : 0;
@@ -40,15 +42,19 @@ void far_matmul(const case_key *key, int64_t step, opreg_matmul_bt_quant *p) {
     int beyond = turn_of(key) >= cases_far(OPREG_OP_MATMUL_BT_QUANT, OPREG_KIT_FULL);
     int64_t block = beyond ? PICK(key, "more k", more_blocks) : PICK(key, "far k", blocks);
     p->k = step == 1 ? 40 * block : step * block;
-    switch (axis_of(key, 3)) {
+    switch (axis_of(key, 4)) {
     case 0: /* many rows of weights, one of x */
-        p->m = 1 + (int64_t)(turn_of(key) / 3 % 2);
-        p->n = turn_of(key) >= 3 && !beyond ? PICK(key, "huge n", huge_n) : PICK(key, "far n", far_n);
+        p->m = 1 + (int64_t)(turn_of(key) / 4 % 2);
+        p->n = turn_of(key) >= 4 && !beyond ? PICK(key, "huge n", huge_n) : PICK(key, "far n", far_n);
         p->k = p->n > 10000 ? (step == 1 ? 40 : step) : p->k;
         break;
     case 1: /* many rows of weights, a few of x: about three million products */
         p->n = PICK(key, "far n", far_n);
         p->m = between(3000000 / (p->n * p->k), 2, 33);
+        break;
+    case 2: /* the edges of tiles, all of them over a few formats */
+        p->n = tile_n[axis_of(key, sizeof tile_n / sizeof tile_n[0])];
+        p->m = 1 + (int64_t)(turn_of(key) + key->format) % 4;
         break;
     default: /* many rows of x */
         p->m = PICK(key, "far rows", far_rows);

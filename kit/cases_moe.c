@@ -212,6 +212,7 @@ int case_make_moe(const case_key *key, job *out) {
         return 0;
     }
     out->num_weights = key->op == OPREG_OP_MOE_GLU ? 2 : 1;
+    shape = case_random_weights(key, shape);
     for (uint32_t i = 0; i < out->num_weights; i++) {
         if (!weight_make(&shape, out->data, key->format, p->b_dialect, p->experts, p->n, p->k,
                          &out->weights[i]) ||
@@ -242,6 +243,7 @@ int case_make_ffn(const case_key *key, job *out) {
     static const int64_t downs[] = {OPREG_Q4_0, OPREG_Q8_0, OPREG_Q4_K, OPREG_Q6_K, OPREG_IQ4_NL,
                                     OPREG_F16,  OPREG_MXFP4, OPREG_GQH4, OPREG_Q2_K};
     opreg_moe_ffn *p = &out->problem.ffn;
+    case_key down = *key;
     random_state shape = case_random(key, 0), data = case_random(key, 1);
     data_kind kind = key->index == 0 ? DATA_GAUSSIAN : case_data(key);
     uint32_t routing;
@@ -253,7 +255,8 @@ int case_make_ffn(const case_key *key, job *out) {
     p->b_dtype = key->format;
     p->b_dialect = case_dialect(key, key->format);
     p->down_dtype = key->index % 2 ? (uint32_t)PICK(key, "down", downs) : key->format;
-    p->down_dialect = p->down_dtype == key->format ? p->b_dialect : OPREG_DIALECT_DEFAULT;
+    down.op = OPREG_OP_MOE_DOWN; /* the axis in another order than the gate's */
+    p->down_dialect = case_dialect(&down, p->down_dtype);
     p->glu = (uint32_t)PICK(key, "glu", glus);
     case_glu(&shape, p->glu, &p->glu_alpha, &p->glu_limit);
     p->tokens = key->index == 0 ? 9 : PICK(key, "tokens", tokens);
@@ -276,6 +279,7 @@ int case_make_ffn(const case_key *key, job *out) {
         return 0;
     }
     out->num_weights = 3;
+    shape = case_random_weights(key, shape);
     for (uint32_t i = 0; i < 3; i++) {
         int ok = i < 2 ? weight_make(&shape, kind, p->b_dtype, p->b_dialect, p->experts, p->inter,
                                      p->hidden, &out->weights[i])

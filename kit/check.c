@@ -2,6 +2,7 @@
  * check.c - one case of one variant, run with different surroundings and compared. */
 #include "check.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,10 @@ int check_run(const reference *ref, const variant *v, const opreg_plan *plan, co
     if (status != OPREG_OK) {
         finding_set(f, "status", "opreg_plan_run: %s: %s", opreg_status_name(status),
                     opreg_last_error());
+    }
+    if (s.allocations > 0) {
+        finding_set(f, "allocation", "the run allocated memory %llu times: all it needs is its workspace",
+                    (unsigned long long)s.allocations);
     }
     ok = session_read(&s, outputs, f) && status == OPREG_OK;
     session_close(&s);
@@ -94,6 +99,29 @@ static int never_written(const job *of, uint8_t *const a[JOB_BUFS], uint8_t *con
     return 0;
 }
 
+/* A variant with a band alone may be far off where data are not gaussian, but what is an ordinary number
+ * for the reference is a number.  Outliers and extreme scales may go over what it computes in. */
+static void check_finite(const job *of, uint8_t *const a[JOB_BUFS], finding *f) {
+    if (of->data == DATA_OUTLIER || of->data == DATA_EXTREME || of->data == DATA_NONFINITE) {
+        return;
+    }
+    for (uint32_t i = 0; i < of->num_bufs; i++) {
+        const job_buffer *out = &of->bufs[i];
+        uint32_t size = element_bytes(out->dtype);
+        float most = out->dtype == OPREG_F16 ? 30000.0f : 0x1p100f;
+        for (uint64_t at = 0; out->role == JOB_OUTPUT && out->dtype <= OPREG_BF16 && at + size <= out->bytes;
+             at += size) {
+            float want = element_load(out->dtype, out->data + at);
+            float got = element_load(out->dtype, a[i] + at);
+            if ((out->owned == NULL || out->owned[at] == 1) && fabsf(want) <= most && !isfinite(got)) {
+                finding_set(f, "finite", "output %u: element %llu is %g, for the reference %g", i,
+                            (unsigned long long)(at / size), (double)got, (double)want);
+                return;
+            }
+        }
+    }
+}
+
 /* Two runs differed: which of the things that must not matter did? */
 static void blame(const reference *ref, const variant *v, const opreg_plan *plan, const job *of,
                   uint8_t *const a[JOB_BUFS], const char *difference,
@@ -152,6 +180,9 @@ static void compare_runs(const reference *ref, const variant *v, const opreg_pla
         finding_set(f, "bits", "not the reference's bits: %.290s", detail);
         return;
     }
+    if (!canonical) {
+        check_finite(of, a, f);
+    }
     if (!canonical || v->is_reference) {
         (void)(oracle_check(of, (opreg_level)v->row.level, a, f) &&
                oracle_check(of, (opreg_level)v->row.level, b, f));
@@ -166,6 +197,29 @@ static void compare_runs(const reference *ref, const variant *v, const opreg_pla
     if (f->check == NULL && key->index % 4 == 1) {
         check_threads(ref, v, plan, key, of, f);
     }
+    if (f->check == NULL && key->index % 8 == 5 && of->num_weights > 0) {
+        check_weights(ref, v, plan, key, of, f);
+    }
+}
+
+/* A second plan of the same problem: what is asked of supports and workspace is pure. */
+static void check_plan(const reference *ref, const variant *v, const job *of, const opreg_plan *plan,
+                       finding *f) {
+    opreg_plan *again = NULL;
+    opreg_status status = opreg_plan_create_named(ref->reg, &v->where->device, of->op, &of->problem,
+                                                  v->name, &again);
+    if (status != OPREG_OK) {
+        finding_set(f, "plan", "a plan was made, the next of the same problem was not: %s: %s",
+                    opreg_status_name(status), opreg_last_error());
+    } else if (opreg_plan_workspace(again) != opreg_plan_workspace(plan) ||
+               opreg_plan_layout(again) != opreg_plan_layout(plan)) {
+        finding_set(f, "plan", "two plans of one problem want %llu and %llu bytes of workspace, and "
+                               "layouts %u and %u",
+                    (unsigned long long)opreg_plan_workspace(plan),
+                    (unsigned long long)opreg_plan_workspace(again),
+                    (unsigned)opreg_plan_layout(plan), (unsigned)opreg_plan_layout(again));
+    }
+    opreg_plan_destroy(again);
 }
 
 check_result check_case(const reference *ref, const variant *v, const case_key *key, const job *of,
@@ -187,7 +241,8 @@ check_result check_case(const reference *ref, const variant *v, const case_key *
                     opreg_last_error());
         return CHECK_FAILED;
     }
-    if (outputs_alloc(&placed, a)) {
+    check_plan(ref, v, &placed, plan, f);
+    if (f->check == NULL && outputs_alloc(&placed, a)) {
         if (outputs_alloc(&placed, b)) {
             if (check_run(ref, v, plan, &placed, first, a, f) &&
                 check_run(ref, v, plan, &placed, second, b, f)) {

@@ -56,6 +56,10 @@ void check_composition(const reference *ref, const job *of, uint8_t *const a[JOB
 void check_graph(const reference *ref, const variant *v, const opreg_plan *plan,
                  const case_key *key, const job *of, finding *f);
 
+/* A run, then one with another weight at the same address. */
+void check_weights(const reference *ref, const variant *v, const opreg_plan *plan,
+                   const case_key *key, const job *of, finding *f);
+
 /* One plan, two jobs at once: two threads on the host, two streams elsewhere. */
 void check_threads(const reference *ref, const variant *v, const opreg_plan *plan,
                    const case_key *key, const job *of, finding *f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_twins.c - checks that need two jobs of one problem and one weight: replayed graphs and runs at
- * the same time. */
+ * check_twins.c - checks that need two jobs of one problem: replayed graphs, runs at the same time, and a
+ * weight in the place of another. */
 #include <pthread.h>
 #include <string.h>
 
@@ -15,12 +15,13 @@ static uint32_t layout_of(const job *of) {
                                               : of->problem.moe.layout;
 }
 
-/* The same problem and weights with other data: 0 where other data would ask for another problem. */
-static int twin_make(const reference *ref, const case_key *key, const job *of, job *twin,
-                     finding *f) {
+/* The same problem with other data, and by salt other weights: 0 where those would ask for another
+ * problem. */
+static int twin_make(const reference *ref, const case_key *key, uint32_t salt, const job *of,
+                     job *twin, finding *f) {
     case_key other = *key;
     opreg_status status;
-    other.salt = 1;
+    other.salt = salt;
     if (of->bufs[0].bytes == 0 || !case_make(&other, twin)) {
         return 0;
     }
@@ -93,7 +94,7 @@ void check_graph(const reference *ref, const variant *v, const opreg_plan *plan,
     uint8_t *got[JOB_BUFS];
     job twin;
     session s;
-    if (v->where->io->capture_begin == NULL || !twin_make(ref, key, of, &twin, f)) {
+    if (v->where->io->capture_begin == NULL || !twin_make(ref, key, 1, of, &twin, f)) {
         return;
     }
     jobs[1] = &twin;
@@ -155,7 +156,7 @@ void check_threads(const reference *ref, const variant *v, const opreg_plan *pla
     uint8_t *got[JOB_BUFS];
     place other;
     job twin;
-    if (!twin_make(ref, key, of, &twin, f)) {
+    if (!twin_make(ref, key, 1, of, &twin, f)) {
         return;
     }
     memset(both, 0, sizeof both);
@@ -180,6 +181,41 @@ void check_threads(const reference *ref, const variant *v, const opreg_plan *pla
                 }
             }
             session_close(&both[0].s);
+        }
+        outputs_free(got);
+    }
+    job_clear(&twin);
+}
+
+/* ---- one weight after another ------------------------------------------------------------------------ */
+
+/* 1 when weights of the other job fit in the place of this one's. */
+static int weights_fit(const job *of, const job *other) {
+    int fit = 1;
+    for (uint32_t i = 0; i < of->num_weights; i++) {
+        fit &= of->weights[i].bytes == other->weights[i].bytes &&
+               of->weights[i].expert_stride == other->weights[i].expert_stride;
+    }
+    return fit;
+}
+
+void check_weights(const reference *ref, const variant *v, const opreg_plan *plan,
+                   const case_key *key, const job *of, finding *f) {
+    static const surroundings around = {0, 0, 0, 0, 1, 0, 0};
+    uint8_t *got[JOB_BUFS];
+    job twin;
+    session s;
+    if (!twin_make(ref, key, CASE_OTHER_WEIGHTS, of, &twin, f)) {
+        return;
+    }
+    if (weights_fit(of, &twin) && outputs_alloc(of, got)) {
+        if (session_open(ref->reg, v->where, plan, of, around, &s, f)) {
+            if (session_run(&s) == OPREG_OK && session_reweigh(ref->reg, &s, &twin, f) &&
+                session_rewrite(&s, &twin, f) && session_run(&s) == OPREG_OK &&
+                session_read(&s, got, f)) {
+                hold(v, &twin, got, "weights", "another weight in the place of the one before", f);
+            }
+            session_close(&s);
         }
         outputs_free(got);
     }

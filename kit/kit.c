@@ -54,6 +54,16 @@ static opreg_status load_options(kit *k, const opreg_kit_options *options) {
     return status;
 }
 
+static void skip_uncounted(kit *k) {
+    for (size_t i = 0; opreg_kit_allocations == NULL && i < k->num_variants; i++) {
+        if (k->variants[i].where->is_cpu) {
+            kit_skip(k, k->variants[i].row.plugin,
+                     "allocations of a run are not counted in this program");
+            return;
+        }
+    }
+}
+
 opreg_status opreg_kit_run(opreg_registry *reg, const opreg_kit_options *options,
                            opreg_kit_report *report) {
     kit k;
@@ -77,6 +87,7 @@ opreg_status opreg_kit_run(opreg_registry *reg, const opreg_kit_options *options
         kit_run_tables(&k);
         kit_send_cells(&k);
         kit_check_declared(&k);
+        skip_uncounted(&k);
     }
     memory_watch_end();
     size = size < sizeof k.report ? size : sizeof k.report;

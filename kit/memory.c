@@ -14,12 +14,13 @@
 #define PAGE UINT64_C(4096)
 #define BAND UINT64_C(4096)
 #define PERIOD UINT64_C(13) /* of the pattern                                                       */
-#define WATCHED 64
+#define WATCHED 256
 
-/* The guard pages of live regions.  A signal handler can be told nothing, so this is the one place
- * where the kit keeps state outside its callers' memory. */
+/* The guard pages of live regions, and locked regions.  A signal handler can be told nothing, so this
+ * is the one place where the kit keeps state outside its callers' memory. */
 typedef struct watch {
-    _Atomic(uintptr_t) page;
+    _Atomic(uintptr_t) page; /* the first                                                           */
+    _Atomic(uintptr_t) bytes;
     _Atomic(uintptr_t) touched;
 } watch;
 static watch watches[WATCHED];
@@ -29,10 +30,10 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     uintptr_t address = (uintptr_t)info->si_addr;
     (void)context;
     for (int i = 0; i < WATCHED; i++) {
-        uintptr_t page = atomic_load(&watches[i].page);
-        if (page != 0 && address >= page && address < page + PAGE) {
+        uintptr_t page = atomic_load(&watches[i].page), bytes = atomic_load(&watches[i].bytes);
+        if (page != 0 && address >= page && address < page + bytes) {
             atomic_store(&watches[i].touched, address);
-            if (mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE) == 0) {
+            if (mprotect((void *)page, bytes, PROT_READ | PROT_WRITE) == 0) {
                 return; /* the access happens again and now succeeds */
             }
         }
@@ -55,10 +56,12 @@ void memory_watch_end(void) {
     sigaction(SIGBUS, &old_bus, NULL);
 }
 
-static void watch_page(uintptr_t page) {
+/* Whoever watches may not touch the pages before this returns. */
+static void watch_pages(uintptr_t page, uintptr_t bytes) {
     for (int i = 0; i < WATCHED; i++) {
         uintptr_t none = 0;
         if (atomic_compare_exchange_strong(&watches[i].page, &none, page)) {
+            atomic_store(&watches[i].bytes, bytes);
             atomic_store(&watches[i].touched, 0);
             return;
         }
@@ -151,8 +154,8 @@ static opreg_status open_host(region *r, uint32_t align, uint32_t shift, int at_
     } else {
         r->front = round_up(r->before, align) + shift;
     }
-    watch_page((uintptr_t)map);
-    watch_page((uintptr_t)(r->slab + room));
+    watch_pages((uintptr_t)map, PAGE);
+    watch_pages((uintptr_t)(r->slab + room), PAGE);
     return OPREG_OK;
 }
 
@@ -178,6 +181,7 @@ opreg_status region_open(place *where, const void *data, uint64_t bytes, uint32_
     out->before = before;
     out->after = after;
     out->fill = fill;
+    out->frozen = data != NULL;
     status = where->is_cpu ? open_host(out, align, shift, at_end) : open_device(where, out, shift);
     if (status != OPREG_OK) {
         memset(out, 0, sizeof *out);
@@ -226,6 +230,32 @@ opreg_status region_write(place *where, region *r, const void *data) {
                                 where->stream);
 }
 
+opreg_status region_freeze(place *where, region *r) {
+    r->frozen = 1;
+    if (where->is_cpu) {
+        memcpy(r->image + r->front, r->ptr, r->bytes);
+        return OPREG_OK;
+    }
+    return where->io->to_host(where->host, &where->device, r->image + r->front, r->ptr, r->bytes,
+                              where->stream);
+}
+
+void region_lock(const place *where, region *r) {
+    if (where->is_cpu && r->frozen && r->slab != NULL) {
+        watch_pages((uintptr_t)r->slab, r->slab_bytes);
+        (void)mprotect(r->slab, r->slab_bytes, PROT_READ);
+    }
+}
+
+void region_unlock(const place *where, region *r) {
+    if (where->is_cpu && r->frozen && r->slab != NULL) {
+        uintptr_t touched = page_touched((uintptr_t)r->slab);
+        r->touched = touched != 0 ? touched : r->touched; /* of all runs */
+        unwatch_page((uintptr_t)r->slab);
+        (void)mprotect(r->slab, r->slab_bytes, PROT_READ | PROT_WRITE);
+    }
+}
+
 static void check_guard_pages(const region *r, const char **fault, int64_t *at) {
     const uint8_t *pages[2] = {r->slab - PAGE, r->slab + r->slab_bytes};
     for (int i = 0; i < 2; i++) {
@@ -260,6 +290,15 @@ opreg_status region_read(place *where, region *r, void *data, const char **fault
     }
     if (status == OPREG_OK) {
         uint64_t end = r->front + r->bytes;
+        for (uint64_t i = 0; r->frozen && i < r->bytes && *fault == NULL; i++) {
+            if (i == 0 && memcmp(now + r->front, r->image + r->front, r->bytes) == 0) {
+                break;
+            }
+            if (now[r->front + i] != r->image[r->front + i]) {
+                *fault = "changed";
+                *at = (int64_t)i;
+            }
+        }
         for (uint64_t i = 0; i < r->slab_bytes && *fault == NULL; i++) {
             if (i == r->front) {
                 i = end;
@@ -274,6 +313,10 @@ opreg_status region_read(place *where, region *r, void *data, const char **fault
         }
         if (*fault == NULL && where->is_cpu) {
             check_guard_pages(r, fault, at);
+        }
+        if (*fault == NULL && r->touched != 0) {
+            *fault = "changed";
+            *at = (int64_t)r->touched - (int64_t)(uintptr_t)r->ptr;
         }
         if (data != NULL && r->bytes > 0) {
             memcpy(data, now + r->front, r->bytes);

@@ -32,12 +32,15 @@ typedef struct region {
     uint64_t mapped;            /* host only: bytes of the mapping, guard pages included            */
     uint32_t fill;
     int owned; /* device only: the slab is an allocation of its own                                 */
+    int frozen; /* a run must not change the bytes                                                  */
+    uintptr_t touched; /* host only: where a write was tried while the region was locked            */
 } region;
 
 /* Places bytes of host data.  On the host, `at_end` puts the end against a guard page as near as
  * align lets it, else the start against one.  align is a power of two up to 256; shift adds that
  * many bytes to an aligned base (device) and must be a multiple of the least alignment.
- * fill 0 or 1 picks the pattern around the bytes and in the slack.  data may be null: the pattern. */
+ * fill 0 or 1 picks the pattern around the bytes and in the slack.  data may be null: the pattern;
+ * with data the region is frozen. */
 opreg_status region_open(place *where, const void *data, uint64_t bytes, uint32_t align,
                          uint32_t shift, uint64_t before, uint64_t after, int at_end, uint32_t fill,
                          region *out);
@@ -46,8 +49,17 @@ void region_close(place *where, region *r);
 /* Makes new contents visible to the device without moving the region. */
 opreg_status region_write(place *where, region *r, const void *data);
 
-/* Copies the bytes back and checks everything around them.  *fault is set to what went wrong, or to
- * null; at is the byte it happened at, relative to ptr. */
+/* Freezes a region whose bytes a plugin has written. */
+opreg_status region_freeze(place *where, region *r);
+
+/* Makes a frozen region read-only, on the host, until it is unlocked: a write is noted and let through,
+ * so that it is seen even where the bytes are put back. */
+void region_lock(const place *where, region *r);
+void region_unlock(const place *where, region *r);
+
+/* Copies the bytes back and checks everything around them, and them where the region is frozen.
+ * *fault is set to what went wrong, "changed" where the bytes were, or to null; at is the byte it
+ * happened at, relative to ptr. */
 opreg_status region_read(place *where, region *r, void *data, const char **fault, int64_t *at);
 
 /* The pattern of a fill at a byte: different everywhere between fills 0 and 1. */

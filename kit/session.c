@@ -2,6 +2,7 @@
  * session.c - one job placed on one device. */
 #include "session.h"
 
+#include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,7 @@ static int open_buffer(session *s, uint32_t i, finding *f) {
     return status_ok(status, "device memory", f);
 }
 
-static int lay_out(session *s, uint32_t i, finding *f) {
-    const job_weight *w = &s->of->weights[i];
+static int lay_out(session *s, uint32_t i, const job_weight *w, finding *f) {
     uint64_t bytes = opreg_plan_layout_bytes(s->plan);
     uint64_t packed = (uint64_t)(w->experts * w->n * w->row_bytes);
     region back;
@@ -90,27 +90,26 @@ static int lay_out(session *s, uint32_t i, finding *f) {
     }
     free(bytes_back);
     region_close(s->where, &back);
-    return ok && f->check == NULL;
+    return ok && f->check == NULL &&
+           status_ok(region_freeze(s->where, &s->prepared[i]), "device read", f);
 }
 
-static int open_weight(opreg_registry *reg, session *s, uint32_t i, finding *f) {
-    const job_weight *w = &s->of->weights[i];
-    opreg_weight_desc desc;
+/* The bytes of a weight as a run finds them; null when out of memory. */
+static uint8_t *weight_bytes(const session *s, const job_weight *w) {
     uint8_t *copy = malloc(w->bytes > 0 ? w->bytes : 1);
-    opreg_status status;
-    if (copy == NULL) {
-        return status_ok(OPREG_E_NOMEM, "kit memory", f);
+    if (copy != NULL) {
+        memcpy(copy, w->data, w->bytes);
+        if (!s->around.keep_weights) {
+            loose_fill(JOB_I8, copy, w->loose, w->bytes, s->around.loose);
+        }
     }
-    memcpy(copy, w->data, w->bytes);
-    if (!s->around.keep_weights) {
-        loose_fill(JOB_I8, copy, w->loose, w->bytes, s->around.loose);
-    }
-    status = region_open(s->where, copy, w->bytes, 1, w->shift, w->slack_before, w->slack_after,
-                         s->around.at_end, s->around.guards, &s->stored[i]);
-    free(copy);
-    if (!status_ok(status, "device memory", f)) {
-        return 0;
-    }
+    return copy;
+}
+
+/* The handles of weight `w`, whose bytes lie in the place of weight i. */
+static int open_handles(opreg_registry *reg, session *s, uint32_t i, const job_weight *w,
+                        finding *f) {
+    opreg_weight_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.struct_size = sizeof desc;
     desc.format = w->format;
@@ -121,8 +120,8 @@ static int open_weight(opreg_registry *reg, session *s, uint32_t i, finding *f) 
     desc.expert_stride = w->expert_stride;
     desc.data.ptr = s->stored[i].ptr;
     desc.data.bytes = w->bytes;
-    desc.slack_before = w->slack_before;
-    desc.slack_after = w->slack_after;
+    desc.slack_before = s->stored[i].before;
+    desc.slack_after = s->stored[i].after;
     desc.side = w->side;
     desc.side_bytes = w->side_bytes;
     desc.tensor_scale = w->tensor_scale;
@@ -133,7 +132,38 @@ static int open_weight(opreg_registry *reg, session *s, uint32_t i, finding *f) 
     /* of several weights, the first may be wanted as stored and another not */
     return !s->of->prepare ||
            (s->of->num_weights < 3 && opreg_plan_layout(s->plan) == OPREG_LAYOUT_STORED) ||
-           lay_out(s, i, f);
+           lay_out(s, i, w, f);
+}
+
+static int open_weight(opreg_registry *reg, session *s, uint32_t i, finding *f) {
+    const job_weight *w = &s->of->weights[i];
+    uint8_t *copy = weight_bytes(s, w);
+    opreg_status status = OPREG_E_NOMEM;
+    if (copy != NULL) {
+        status = region_open(s->where, copy, w->bytes, 1, w->shift, w->slack_before, w->slack_after,
+                             s->around.at_end, s->around.guards, &s->stored[i]);
+    }
+    free(copy);
+    return status_ok(status, "memory", f) && open_handles(reg, s, i, w, f);
+}
+
+int session_reweigh(opreg_registry *reg, session *s, const job *other, finding *f) {
+    /* a weight must outlive the runs that read it */
+    int ok = s->where->is_cpu ||
+             status_ok(s->where->io->stream_sync(s->where->host, &s->where->device, s->where->stream),
+                       "stream_sync", f);
+    for (uint32_t i = 0; ok && i < other->num_weights; i++) {
+        uint8_t *copy = weight_bytes(s, &other->weights[i]);
+        opreg_weight_destroy(s->laid_out[i]);
+        opreg_weight_destroy(s->weights[i]);
+        s->laid_out[i] = s->weights[i] = NULL;
+        region_close(s->where, &s->prepared[i]);
+        ok = status_ok(copy == NULL ? OPREG_E_NOMEM : region_write(s->where, &s->stored[i], copy),
+                       "memory", f) &&
+             open_handles(reg, s, i, &other->weights[i], f);
+        free(copy);
+    }
+    return ok;
 }
 
 int session_open(opreg_registry *reg, place *where, const opreg_plan *plan, const job *of,
@@ -158,6 +188,46 @@ int session_open(opreg_registry *reg, place *where, const opreg_plan *plan, cons
         session_close(out);
     }
     return ok;
+}
+
+/* Subnormals count and results round to nearest: on this thread. */
+static int has_float_mode(void) {
+    volatile float tiny = 0x1p-149f, one = 1.0f, half_ulp = 0x1p-24f, more = 0x1.8p-24f;
+    return tiny * one != 0.0f && one + half_ulp == 1.0f && one + more > 1.0f &&
+           -one - half_ulp == -1.0f;
+}
+
+static void lock_inputs(session *s, void (*change)(const place *, region *)) {
+    for (uint32_t i = 0; i < JOB_BUFS; i++) {
+        change(s->where, &s->bufs[i]);
+    }
+    for (uint32_t i = 0; i < JOB_WEIGHTS; i++) {
+        change(s->where, &s->stored[i]);
+        change(s->where, &s->prepared[i]);
+    }
+}
+
+/* One run with everything that it may only read locked, its allocations counted and the thread's float
+ * mode kept. */
+static opreg_status run_watched(session *s, const opreg_args *args) {
+    uint64_t before = opreg_kit_allocations != NULL ? opreg_kit_allocations() : 0;
+    fenv_t mode;
+    opreg_status status;
+    if (!s->where->is_cpu) {
+        return opreg_plan_run(s->plan, args);
+    }
+    (void)fegetenv(&mode);
+    lock_inputs(s, region_lock);
+    status = opreg_plan_run(s->plan, args);
+    lock_inputs(s, region_unlock);
+    if (!has_float_mode()) {
+        s->mode_changed = 1;
+        (void)fesetenv(&mode);
+    }
+    if (opreg_kit_allocations != NULL) {
+        s->allocations += opreg_kit_allocations() - before;
+    }
+    return status;
 }
 
 opreg_status session_run(session *s) {
@@ -185,12 +255,15 @@ opreg_status session_run(session *s) {
         args.workspace.bytes = s->scratch.bytes;
     }
     args.stream = s->where->stream;
-    return opreg_plan_run(s->plan, &args);
+    return run_watched(s, &args);
 }
 
 static void note_fault(finding *f, const char *what, uint32_t index, uint64_t bytes,
                        const char *fault, int64_t at) {
-    if (fault != NULL) {
+    if (fault != NULL && strcmp(fault, "changed") == 0) {
+        finding_set(f, "inputs", "%s %u of %llu bytes was written by the run: byte %lld", what, index,
+                    (unsigned long long)bytes, (long long)at);
+    } else if (fault != NULL) {
         finding_set(f, "guard", "%s %s %u of %llu bytes: byte %lld", fault, what, index,
                     (unsigned long long)bytes, (long long)at);
     }
@@ -207,16 +280,13 @@ static void check_unowned(const session *s, uint32_t i, const uint8_t *now, find
     }
 }
 
-static void check_untouched(const session *s, uint32_t i, const uint8_t *now, finding *f) {
-    const region *r = &s->bufs[i];
-    if (memcmp(now, r->image + r->front, r->bytes) != 0) {
-        finding_set(f, "inputs", "input %u was changed by the run", i);
-    }
-}
-
 int session_read(session *s, uint8_t *const outputs[JOB_BUFS], finding *f) {
     const char *fault;
     int64_t at;
+    if (s->mode_changed) {
+        finding_set(f, "float-mode", "the run leaves the caller's thread with another rounding mode, or "
+                                     "with subnormals flushed");
+    }
     if (!s->where->is_cpu &&
         !status_ok(s->where->io->stream_sync(s->where->host, &s->where->device, s->where->stream),
                    "stream_sync", f)) {
@@ -240,8 +310,6 @@ int session_read(session *s, uint8_t *const outputs[JOB_BUFS], finding *f) {
             if (outputs != NULL && b->bytes > 0) {
                 memcpy(outputs[i], now, b->bytes);
             }
-        } else {
-            check_untouched(s, i, now, f);
         }
         free(now);
     }

@@ -30,7 +30,13 @@ typedef struct session {
     surroundings around;
     region bufs[JOB_BUFS], stored[JOB_WEIGHTS], prepared[JOB_WEIGHTS], scratch;
     opreg_weight *weights[JOB_WEIGHTS], *laid_out[JOB_WEIGHTS];
+    int mode_changed;     /* the thread's float mode is another after a run                         */
+    uint64_t allocations; /* that the process made during the runs; 0 where nobody counts           */
 } session;
+
+/* Allocations that the process has made.  optional: a program that has no such function, for one that
+ * is built with sanitizers, is told that they are not counted. */
+extern uint64_t opreg_kit_allocations(void) __attribute__((weak));
 
 /* 0 with a finding where the device or the library refuses something it must take. */
 int session_open(opreg_registry *reg, place *where, const opreg_plan *plan, const job *of,
@@ -42,6 +48,9 @@ opreg_status session_run(session *s);
 /* Waits, checks guards, inputs and what must stay unwritten, and copies the outputs of the job to
  * outputs[i], which the caller owns (null: not wanted). */
 int session_read(session *s, uint8_t *const outputs[JOB_BUFS], finding *f);
+
+/* Puts another job's weights at the addresses of this one's, with handles of their own. */
+int session_reweigh(opreg_registry *reg, session *s, const job *other, finding *f);
 
 /* Puts another job's buffers in place of this one's: same problem, other data. */
 int session_rewrite(session *s, const job *other, finding *f);

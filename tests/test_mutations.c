@@ -118,7 +118,18 @@ static const char *const expected[][2] = {
     {"moe_row_depends_on_width", "width"},
     {"ffn_depends_on_width", "width"},
     {"attention_depends_on_width", "width"},
+    {"changes_its_weight", "inputs"},
+    {"borrows_its_input", "inputs"},
+    {"allocates", "allocation"},
+    {"flushes_from_now_on", "float-mode"},
+    {"refuses_at_times", "plan"},
+    {"caches_weights_by_address", "weights"},
+    {"nan_when_large", "finite"},
+    {"exp_overflows", "finite"},
 };
+
+/* Allocations are not counted in a program with sanitizers, which have their own malloc. */
+extern uint64_t opreg_kit_allocations(void) __attribute__((weak));
 
 /* 1 when the checks that failed name what the mistake is about. */
 static int is_named(const char *kernel, const outcome *o, int say) {
@@ -156,7 +167,8 @@ static void every_mistake_is_caught_by_the_check_for_it(void **state) {
     outcome o;
     assert_non_null(report);
     for (size_t i = 0; i < mutation_count; i++) {
-        if (!is_asked(mutation_notes[i].kernel)) {
+        if (!is_asked(mutation_notes[i].kernel) ||
+            (opreg_kit_allocations == NULL && strcmp(mutation_notes[i].kernel, "allocates") == 0)) {
             continue;
         }
         /* most fall to the few cases of a quick run */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * mutations.c - the plugin of wrong kernels: the CPU reference, with what goes in or comes out
  * changed.  Host memory only, so results can be edited in place. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include "mutations.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "cpu/cpu.h"
@@ -356,7 +357,7 @@ static opreg_status edit_results(const void *problem, const opreg_call *call,
 }
 
 static float flush(float value) { return fabsf(value) < 0x1p-126f ? 0.0f : value; }
-static float finite(float value) { return isfinite(value) ? value : 0.0f; }
+static float finite_or_zero(float value) { return isfinite(value) ? value : 0.0f; }
 
 RUN(flushes_subnormals) {
     (void)state;
@@ -365,7 +366,7 @@ RUN(flushes_subnormals) {
 
 RUN(hides_nan) {
     (void)state;
-    return edit_results(problem, call, finite);
+    return edit_results(problem, call, finite_or_zero);
 }
 
 RUN(ignores_planes_sums) {
@@ -406,6 +407,7 @@ RUN(shares_its_scratch) {
 #include "mutations_moe.inc"
 #include "mutations_attention.inc"
 #include "mutations_far.inc"
+#include "mutations_quiet.inc"
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 
@@ -441,7 +443,7 @@ WORKSPACE(PAGED_ATTN_DECODE)
 static const uint32_t formats[] = {OPREG_Q4_0,  OPREG_Q4_K,    OPREG_F16,
                                    OPREG_NVFP4, OPREG_ROCMFP2, 0};
 
-#define KERNEL(name_, op_, level_, story_, run_)                                                          \
+#define KERNEL(name_, op_, level_, story_, supports_, run_)                                                          \
     static const opreg_kernel kernel_##name_ = {                                                   \
         .struct_size = sizeof(opreg_kernel),                                                       \
         .op = OPREG_OP_##op_,                                                                      \
@@ -456,13 +458,15 @@ static const uint32_t formats[] = {OPREG_Q4_0,  OPREG_Q4_K,    OPREG_F16,
                            OPREG_OP_##op_ == OPREG_OP_PAGED_ATTN_DECODE                            \
                        ? NULL                                                                      \
                        : formats,                                                                  \
-        .supports = supports,                                                                      \
+        .supports = supports_,                                                                     \
         .workspace = workspace_##op_,                                                              \
         .run = run_,                                                                               \
     };
-#define MUTATION(name, op, story)      KERNEL(name, op, CANONICAL, story, run_##name)
-#define MUTATION_BAND(name, op, story) KERNEL(name, op, BAND, story, run_##name)
-#define CONTROL(name, op)              KERNEL(name, op, CANONICAL, "no mistake", run_faithful_##op)
+#define MUTATION(name, op, story)      KERNEL(name, op, CANONICAL, story, supports, run_##name)
+#define MUTATION_BAND(name, op, story) KERNEL(name, op, BAND, story, supports, run_##name)
+#define MUTATION_PICKY(name, op, story)                                                            \
+    KERNEL(name, op, CANONICAL, story, supports_##name, run_##name)
+#define CONTROL(name, op) KERNEL(name, op, CANONICAL, "no mistake", supports, run_faithful_##op)
 #include "mutations.inc"
 #define CONTROLS                                                                                   \
     CONTROL(faithful_quantize, QUANTIZE_ACT)                                                       \
@@ -478,7 +482,9 @@ CONTROLS
 #undef CONTROL
 #undef MUTATION
 #undef MUTATION_BAND
-#define MUTATION_BAND MUTATION /* the lists below */
+#undef MUTATION_PICKY
+#define MUTATION_BAND  MUTATION /* the lists below */
+#define MUTATION_PICKY MUTATION
 
 #define MUTATION(name, op, story) &kernel_##name,
 #define CONTROL(name, op)         &kernel_##name,
