@@ -265,6 +265,10 @@ int case_make_ffn(const case_key *key, job *out) {
     p->hidden = step * (step < 64 ? 1 + (int64_t)(64 / step) : 1);
     p->hidden = step == 1 ? 72 : p->hidden;
     p->inter = weight_k_step(p->down_dtype) == 1 ? 40 : weight_k_step(p->down_dtype);
+    if (key->index % 4 == 0) { /* what a layout in groups of blocks needs */
+        p->hidden = (p->hidden + 255) / 256 * 256;
+        p->inter = (p->inter + 255) / 256 * 256;
+    }
     if (is_far(key)) {
         far_ffn(key, step, weight_k_step(p->down_dtype), p);
     }
