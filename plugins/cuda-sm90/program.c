@@ -20,6 +20,10 @@ IMAGE_SYMBOLS(steps)
 IMAGE_SYMBOLS(rows32_records)
 IMAGE_SYMBOLS(rows32_team)
 IMAGE_SYMBOLS(rows32_tiled)
+IMAGE_SYMBOLS(rows32_tiled_rows)
+IMAGE_SYMBOLS(rows32_short)
+IMAGE_SYMBOLS(rows32_wide)
+IMAGE_SYMBOLS(rows32_wide_rows)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -36,6 +40,10 @@ static const gpu_image images[] = {
     {"rows32_records", sm90_rows32_records, 0},
     {"rows32_team", sm90_rows32_team, 0},
     {"rows32_tiled", sm90_rows32_tiled, 0},
+    {"rows32_tiled_rows", sm90_rows32_tiled_rows, 0},
+    {"rows32_short", sm90_rows32_short, 0},
+    {"rows32_wide", sm90_rows32_wide, 0},
+    {"rows32_wide_rows", sm90_rows32_wide_rows, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
@@ -59,8 +67,8 @@ static const gpu_image images[] = {
      SPLIT_PART_BYTES(dim, heads, element)},
 /* the most parts that split_host.c admits, at head_dim 256 */
 #define SPLIT_MERGE(dim) {"split_merge_d" #dim, SM90_IMAGE_SPLIT, (4096u + 131u * dim) * 4u},
-#define SPLIT_TENSOR(dim, name, kv, blocks)                                                        \
-    {"tensor_part_d" #dim "_" #name, SM90_IMAGE_TENSOR, SPLIT_TENSOR_BYTES(dim)},
+#define SPLIT_TENSOR(dim, name, kv, element, blocks)                                               \
+    {"tensor_part_d" #dim "_" #name, SM90_IMAGE_TENSOR, SPLIT_TENSOR_BYTES(dim, element)},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"
@@ -70,12 +78,20 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
     {"rows32_records", SM90_IMAGE_RECORDS, 0},
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
-#define ROWS32_TENSOR_ROWS(name)
-#define ROWS32_TENSOR_WORDS(name)                                                                  \
-    {"rows32_" #name "_team", SM90_IMAGE_TEAM, ROWS32_TENSOR_SHARED},                              \
-        {"rows32_" #name "_tiled", SM90_IMAGE_TILED, ROWS32_TENSOR_SHARED},
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TENSOR_##by(name)
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TENSOR_##by(name)
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
+    {"rows32_" #name "_short", SM90_IMAGE_SHORT, ROWS32_MOST_SHARED},                              \
+        {"rows32_" #name "_wide16", SM90_IMAGE_WIDE_##by, ROWS32_TENSOR_SHARED},                   \
+        {"rows32_" #name "_wide32", SM90_IMAGE_WIDE_##by, ROWS32_TENSOR_SHARED},
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
+    ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                                   \
+    {"rows32_" #name "_tiled", SM90_IMAGE_TILED_##by, ROWS32_TENSOR_SHARED},
+#include "rows32_list.inc"
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+#define ROWS32_TEAM_ROWS(name)
+#define ROWS32_TEAM_WORDS(name) {"rows32_" #name "_team", SM90_IMAGE_TEAM, ROWS32_TENSOR_SHARED},
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TEAM_##by(name)
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TEAM_##by(name)
 #include "rows32_list.inc"
     STEPS_SYMBOLS(SM90_IMAGE_STEPS)
 };

@@ -34,7 +34,8 @@ enum sm90_symbol_mix {
 #undef SPLIT_MERGE
 #undef SPLIT_TENSOR
 
-enum sm90_symbol_words { SM90_RECORDS = SM90_FIRST_MIX + 2, SM90_FIRST_WORDS };
+/* then those of each format in the order of enum rows32_method_more, then rows32_team's */
+enum sm90_symbol_tensor { SM90_RECORDS = SM90_FIRST_MIX + 2, SM90_FIRST_MORE };
 
 enum sm90_image {
     SM90_IMAGE_32 = BASELINE_IMAGES,
@@ -46,7 +47,11 @@ enum sm90_image {
     SM90_IMAGE_STEPS,
     SM90_IMAGE_RECORDS,
     SM90_IMAGE_TEAM,
-    SM90_IMAGE_TILED
+    SM90_IMAGE_TILED_WORDS,
+    SM90_IMAGE_TILED_ROWS,
+    SM90_IMAGE_SHORT,
+    SM90_IMAGE_WIDE_WORDS,
+    SM90_IMAGE_WIDE_ROWS
 };
 
 extern const gpu_program sm90_program;

@@ -9,8 +9,8 @@
  * A block is eight rows over one group, for products of a warpgroup; the eight blocks of 64 rows, one
  * group, lie together: rows 64s .. 64s + 63, group u at (s * groups + u) * 8 blocks, missing rows as
  * zeros.  Codes are in pieces of 8 rows by 16 bytes, k
- * ascending; then, units of 256: 2 pieces of sums, 8 scales; units of 32, which lie as they are
- * visited (unit_order.cuh): 8 scales of each unit, 8 sums of each. */
+ * ascending; then, units of 256: 2 pieces of sums, 8 scales; units of 32: 8 scales of each unit, 8 sums of
+ * each. */
 #ifndef OPREG_SM90_RECORDS_ARGS_H
 #define OPREG_SM90_RECORDS_ARGS_H
 
@@ -39,9 +39,9 @@ typedef struct records_args {
     const float *scales;
     const int16_t *sums;
     uint8_t *records;
-    int64_t m, k, x_stride;
-    uint32_t x_dtype, unit, blocks; /* blocks: 1 writes blocks                                     */
-    uint32_t reserved;
+    int64_t m, padded, k, x_stride; /* padded: rows to write, those from m on of zeros             */
+    uint32_t x_dtype, unit;
+    uint32_t blocks, reserved; /* blocks: 1 writes blocks                                          */
 } records_args;
 
 #endif /* OPREG_SM90_RECORDS_ARGS_H */

@@ -62,11 +62,20 @@ template <> struct folded<rows_q6_k> {
     }
 };
 
-template <> struct folded<rows_iq4_xs> {
+/* Any signed bytes by up to 32. */
+struct folded_signed {
     FOLDED(2, 128, true)
     MEMBER void make(uint32_t q, int32_t s, uint32_t *high, uint32_t *low) {
         fold_products(q ^ 0x80808080u, 128u, s, high, low);
     }
 };
+template <> struct folded<rows_iq4_xs> : folded_signed {};
+template <> struct folded<rows_iq2_xxs> : folded_signed {};
+template <> struct folded<rows_iq2_xs> : folded_signed {};
+template <> struct folded<rows_iq2_s> : folded_signed {};
+template <> struct folded<rows_iq3_xxs> : folded_signed {};
+template <> struct folded<rows_iq3_s> : folded_signed {};
+template <> struct folded<rows_iq1_s> : folded_signed {};
+template <> struct folded<rows_iq1_m> : folded_signed {};
 
 #endif /* OPREG_SM90_ROWS32_FOLD_CUH */

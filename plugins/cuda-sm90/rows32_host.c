@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * rows32_host.c - variants over the layout rows32: one column by dot products, up to eight a pass by
- * integer tensor cores; dense and grouped. */
+ * rows32_host.c - variants over the layout rows32: one column by dot products, more by integer tensor
+ * cores; dense and grouped. */
 #include "rows32_host.h"
 
 #include "kernels.h"
+#include "rows32_short_args.h"
 
 #include <stdio.h>
 
@@ -22,22 +23,36 @@ enum rows32_order {
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
 
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
+    ROWS32_MORE_##NAME, ROWS32_LAST_##NAME = ROWS32_MORE_##NAME + ROWS32_WIDE32,
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
+    ROWS32_MORE_##NAME, ROWS32_LAST_##NAME = ROWS32_MORE_##NAME + ROWS32_TILED,
 #define ROWS32_TEAM_ROWS(NAME)
-#define ROWS32_TEAM_WORDS(NAME) ROWS32_TEAM_##NAME, ROWS32_TILED_##NAME,
+#define ROWS32_TEAM_WORDS(NAME) ROWS32_TEAM_##NAME,
+enum rows32_more_order {
+#include "rows32_list.inc"
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TEAM_##by(NAME)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TEAM_##by(NAME)
-enum rows32_words_order {
 #include "rows32_list.inc"
-    ROWS32_WORDS_END
+    ROWS32_MORE_END
 };
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
 
 #define ROWS32_TEAM_SYMBOL_ROWS(NAME)  0
-#define ROWS32_TEAM_SYMBOL_WORDS(NAME) SM90_FIRST_WORDS + ROWS32_TEAM_##NAME
+#define ROWS32_TEAM_SYMBOL_WORDS(NAME) SM90_FIRST_MORE + ROWS32_TEAM_##NAME
 #define ROWS32_FORMAT(NAME, unit, waves, values, min_sub, words, by)                               \
-    {OPREG_##NAME, unit,    SM90_FIRST_ROWS32 + ROWS32_START_##NAME, ROWS32_TEAM_SYMBOL_##by(NAME), \
-     values,       min_sub, words,                                   waves},
+    {OPREG_##NAME,                                                                                 \
+     unit,                                                                                         \
+     SM90_FIRST_ROWS32 + ROWS32_START_##NAME,                                                      \
+     SM90_FIRST_MORE + ROWS32_MORE_##NAME,                                                         \
+     ROWS32_TEAM_SYMBOL_##by(NAME),                                                                \
+     values,                                                                                       \
+     min_sub,                                                                                      \
+     words,                                                                                        \
+     waves},
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
     ROWS32_FORMAT(NAME, 32, ROWS32_SPREAD_WAVES_##name, values, min_sub, words, by)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
@@ -56,11 +71,9 @@ const uint32_t rows32_formats[] = {
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
 
-#define ROWS32_ID_ROWS(NAME)
-#define ROWS32_ID_WORDS(NAME)                                         OPREG_##NAME,
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_ID_##by(NAME)
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_ID_##by(NAME)
-const uint32_t rows32_words_formats[] = {
+#define ROWS32_UNIT32(...)
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) OPREG_##NAME,
+const uint32_t rows32_tiled_formats[] = {
 #include "rows32_list.inc"
     0};
 #undef ROWS32_UNIT32
@@ -89,6 +102,7 @@ static uint32_t shared_x(const rows32_format *f, int64_t k) {
     return align16(bytes + (f->min_sub != 0 ? (uint32_t)(k / f->min_sub) * 2u : 0u));
 }
 
+/* As rows32_one lays it out. */
 static uint32_t shared_one(const rows32_format *f, int64_t k, uint32_t waves) {
     return shared_x(f, k) + (uint32_t)f->table_words * 4u + stored_values(f, waves) * 32u * 4u;
 }
@@ -185,6 +199,28 @@ static int spreads(const gpu_plan *plan, const rows32_format *f, const matmul_ar
     return 1;
 }
 
+/* As rows32_short lays it out. */
+static uint32_t shared_short(const rows32_format *f, int64_t k) {
+    uint32_t row = (uint32_t)(k / gpu_format_find(f->id)->values) *
+                   (uint32_t)gpu_format_find(f->id)->bytes;
+    return SHORT_TILES * 32u * row + shared_x(f, k) + (uint32_t)f->table_words * 4u;
+}
+
+static opreg_status launch_short(const opreg_call *call, const gpu_plan *plan,
+                                 const rows32_format *f, rows32_args *args, uint32_t groups) {
+    int64_t tiles = (args->base.n + 31) / 32;
+    gpu_launch l = {f->more + ROWS32_SHORT,
+                    (uint32_t)((tiles + SHORT_TILES - 1) / SHORT_TILES),
+                    groups,
+                    1,
+                    SHORT_THREADS,
+                    shared_short(f, args->base.k),
+                    plan->chained};
+    args->groups = (uint32_t)(args->base.k / f->values);
+    args->chained = plan->chained;
+    return gpu_run(call->host, plan->device, &l, args, call->stream);
+}
+
 /* ---- matmul_bt_quant ------------------------------------------------------------------------------ */
 
 void rows32_dense_args(const opreg_matmul_bt_quant *p, const opreg_call *call, matmul_args *args) {
@@ -238,12 +274,14 @@ opreg_status rows32_one_run(void *state, const void *problem, const opreg_call *
     return gpu_run(call->host, plan->device, &l, &args, call->stream);
 }
 
-/* Formats that go by words have rows32_team where x fits in shared memory. */
+/* ---- eight columns at a time ------------------------------------------------------------------------ */
+
+/* Formats that go by words have rows32_team where x fits in shared memory; others cross it. */
 static int has_team(const rows32_format *f, int64_t k) {
     return f->team != 0 && rows32_team_fits(f, k);
 }
 
-static uint64_t eight_workspace(uint32_t format, uint32_t x_dtype, int64_t rows, int64_t k) {
+static uint64_t columns_workspace(uint32_t format, uint32_t x_dtype, int64_t rows, int64_t k) {
     const rows32_format *f = rows32_format_find(format);
     if (has_team(f, k)) {
         return rows32_records_bytes(f, rows, k);
@@ -252,31 +290,32 @@ static uint64_t eight_workspace(uint32_t format, uint32_t x_dtype, int64_t rows,
                               : planes_at(0, rows, k, gpu_format_find(format)->act_block).end;
 }
 
-/* args: x as the caller gave it; groups: of the route, 0 for a dense call. */
-static opreg_status eight_run(const opreg_call *call, const gpu_plan *plan, uint32_t format,
-                              rows32_args *args, int64_t rows, uint32_t groups) {
-    const rows32_format *f = rows32_format_find(format);
+/* args: x as the caller gave it; groups: of the route, 0 for a dense call.  The second launch is
+ * chained to the first, whatever the plan says. */
+static opreg_status columns_run(const opreg_call *call, const gpu_plan *plan,
+                                const rows32_format *f, rows32_args *args, int64_t rows,
+                                uint32_t groups) {
     matmul_args *base = &args->base;
-    uint32_t block = gpu_format_find(format)->act_block;
-    opreg_status status = OPREG_OK;
+    gpu_plan second = {plan->device, 1};
+    uint32_t block = gpu_format_find(f->id)->act_block;
+    opreg_status status;
     if (has_team(f, base->k)) {
         return rows32_team_run(call, plan, f, base, rows, groups);
     }
-    if (!is_planes(base->x_dtype)) {
-        status = launch_quantize(call, plan, base->x, base->x_dtype, rows, base->k, base->x_stride,
-                                 block, planes_at(0, rows, base->k, block), base);
+    groups = groups != 0 ? groups : (uint32_t)((rows + 7) / 8);
+    if (is_planes(base->x_dtype)) {
+        return launch(call, plan, f, args, 1, groups);
     }
-    return status != OPREG_OK
-               ? status
-               : launch(call, plan, f, args, 1, groups != 0 ? groups : (rows + 7) / 8);
+    status = launch_quantize(call, plan, base->x, base->x_dtype, rows, base->k, base->x_stride,
+                             block, planes_at(0, rows, base->k, block), base);
+    return status != OPREG_OK ? status : launch(call, &second, f, args, 1, groups);
 }
 
 opreg_status rows32_eight_supports(const opreg_device *dev, const void *problem,
                                    char reason[128]) {
     const opreg_matmul_bt_quant *p = problem;
     const rows32_format *f = rows32_format_find(p->b_dtype);
-    /* rows32_tiled is faster, for formats that it takes */
-    int64_t most = f != NULL && f->team != 0 ? ROWS32_EIGHT_MOST : 8 * 65535;
+    int64_t most = f != NULL && f->unit == 256u ? ROWS32_EIGHT_MOST : 16 * 65535;
     (void)dev;
     if (p->m > most) {
         snprintf(reason, 128, "m %lld is above %lld", (long long)p->m, (long long)most);
@@ -287,15 +326,38 @@ opreg_status rows32_eight_supports(const opreg_device *dev, const void *problem,
 
 uint64_t rows32_eight_workspace(const opreg_device *dev, const void *problem) {
     const opreg_matmul_bt_quant *p = problem;
-    (void)dev;
-    return eight_workspace(p->b_dtype, p->x_dtype, p->m, p->k);
+    const rows32_format *f = rows32_format_find(p->b_dtype);
+    if (p->m > ROWS32_WIDE_MOST && f->unit == 256u) {
+        return rows32_tiled_workspace(dev, problem);
+    }
+    return rows32_blocks_bytes(f, p->m, p->k); /* records and planes of up to eight rows take less   */
+}
+
+/* Up to eight rows go at a time, others sixteen or thirty-two; but a team is one of two in a block, and
+ * with few tiles the second has none. */
+static int wants_wide(const rows32_format *f, const opreg_matmul_bt_quant *p, uint32_t units) {
+    return p->m > 8 ||
+           (f->team != 0 && (!rows32_team_fits(f, p->k) || (p->n + 31) / 32 <= (int64_t)units));
 }
 
 opreg_status rows32_eight_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
+    const rows32_format *f = rows32_format_find(p->b_dtype);
+    const gpu_plan *plan = state;
+    uint32_t units = gpu_units(plan->device);
     rows32_args args = {.groups = 0};
+    char reason[128];
+    if (p->m == 0 || p->n == 0) {
+        return OPREG_OK;
+    }
+    if (f->unit == 256u && !rows32_wide_wins(p->n, p->m, units) &&
+        rows32_tiled_supports(NULL, problem, reason) == OPREG_OK) {
+        return rows32_tiled_run(state, problem, call);
+    }
     rows32_dense_args(p, call, &args.base);
-    return eight_run(call, state, p->b_dtype, &args, p->m, 0);
+    return wants_wide(f, p, units)
+               ? rows32_wide_run(call, plan, f, &args.base, p->m)
+               : columns_run(call, plan, f, &args, p->m, 0);
 }
 
 /* ---- grouped ------------------------------------------------------------------------------------------ */
@@ -304,10 +366,22 @@ static int64_t x_rows_of(const opreg_moe_matmul *p) {
     return p->x_rows == OPREG_X_BY_TOKEN ? p->tokens : p->tokens * p->top_k;
 }
 
-/* Entries that rarely share an expert go one by one; two and a half or more of a group on average go
- * eight at a time. */
+/* One weight, and rows so short that rows32_one has waves without work, two blocks a multiprocessor. */
+static int is_short(const opreg_moe_matmul *p) {
+    const rows32_format *f = rows32_format_find(p->b_dtype);
+    return p->glu == OPREG_GLU_NONE && p->k / f->values <= SHORT_MOST &&
+           shared_short(f, p->k) <= ROWS32_TENSOR_SHARED / 2u - 3072u;
+}
+
+/* Fewer tiles do not fill the device: rows32_one has more waves for each. */
+static int wants_short(const opreg_moe_matmul *p, uint32_t units) {
+    return is_short(p) && p->tokens * p->top_k * ((p->n + 31) / 32) >= 16 * (int64_t)units;
+}
+
+/* Entries that rarely share an expert go one by one; from two and a half of a group on average, short
+ * rows from three, they go eight at a time. */
 static int wants_eight(const opreg_moe_matmul *p) {
-    return 2 * p->tokens * p->top_k >= 5 * (int64_t)p->experts;
+    return 2 * p->tokens * p->top_k >= (is_short(p) ? 6 : 5) * (int64_t)p->experts;
 }
 
 static opreg_status grouped_supports(const void *problem, char reason[128]) {
@@ -321,7 +395,7 @@ static opreg_status grouped_supports(const void *problem, char reason[128]) {
 
 static uint64_t grouped_workspace(const void *problem) {
     const opreg_moe_matmul *p = problem;
-    return wants_eight(p) ? eight_workspace(p->b_dtype, p->x_dtype, x_rows_of(p), p->k) : 0;
+    return wants_eight(p) ? columns_workspace(p->b_dtype, p->x_dtype, x_rows_of(p), p->k) : 0;
 }
 
 void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_args *args) {
@@ -353,13 +427,15 @@ void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_a
 
 static opreg_status grouped_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_moe_matmul *p = problem;
+    const rows32_format *f = rows32_format_find(p->b_dtype);
     rows32_args args = {.groups = 0};
     rows32_moe_args(p, call, &args.base);
     if (wants_eight(p)) {
-        return eight_run(call, state, p->b_dtype, &args, x_rows_of(p), args.base.route.cap_groups);
+        return columns_run(call, state, f, &args, x_rows_of(p), args.base.route.cap_groups);
     }
-    return launch(call, state, rows32_format_find(p->b_dtype), &args, 0,
-                  args.base.route.cap_groups);
+    return wants_short(p, gpu_units(((const gpu_plan *)state)->device))
+               ? launch_short(call, state, f, &args, args.base.route.cap_groups)
+               : launch(call, state, f, &args, 0, args.base.route.cap_groups);
 }
 
 #define ROWS32_STAGE(name)                                                                         \

@@ -14,14 +14,22 @@ enum rows32_method {
     ROWS32_ONE_W4,
     ROWS32_ONE_W16
 };
+/* And from its symbol `more` on. */
+enum rows32_method_more {
+    ROWS32_SHORT,
+    ROWS32_WIDE16,
+    ROWS32_WIDE32,
+    ROWS32_TILED /* of units of 256 alone                                                           */
+};
 
-#define ROWS32_EIGHT_MOST 48  /* rows of x that formats by words take eight at a time             */
+#define ROWS32_EIGHT_MOST 256 /* rows of x of rows32_eight where there is rows32_tiled              */
+#define ROWS32_WIDE_MOST  32  /* rows of x for which rows32_wide always wins                        */
 #define ROWS32_MOST_SHARED (200u * 1024u)
 #define ROWS32_TENSOR_SHARED (226u * 1024u) /* of rows32_team and rows32_tiled                      */
 
 typedef struct rows32_format {
     uint32_t id, unit, symbol; /* symbol: of ROWS32_ONE_W8                                         */
-    uint32_t team;             /* symbol of rows32_team; rows32_tiled follows; 0: goes by rows     */
+    uint32_t more, team;       /* symbols of ROWS32_SHORT and of rows32_team, which may be 0: none */
     int32_t values, min_sub, table_words;
     uint32_t spread_waves;
 } rows32_format;
@@ -29,17 +37,24 @@ typedef struct rows32_format {
 /* Null where no kernel takes the format. */
 const rows32_format *rows32_format_find(uint32_t id);
 extern const uint32_t rows32_formats[]; /* 0 ends                                                   */
-extern const uint32_t rows32_words_formats[]; /* those with a team                                  */
+extern const uint32_t rows32_tiled_formats[];
 
-/* ---- rows32_team and rows32_tiled ---------------------------------------------------------------- */
+/* ---- rows32_team, rows32_wide and rows32_tiled --------------------------------------------------- */
 
-/* Bytes of the records of so many rows of x. */
+/* Bytes of so many rows of x as records and as blocks. */
 uint64_t rows32_records_bytes(const rows32_format *f, int64_t rows, int64_t k);
+uint64_t rows32_blocks_bytes(const rows32_format *f, int64_t rows, int64_t k);
 /* Whether eight rows of x fit beside the weights on their way. */
 int rows32_team_fits(const rows32_format *f, int64_t k);
 /* Quantize x of args into the workspace, then run; groups: of the route, 0 for a dense call. */
 opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
                              const matmul_args *args, int64_t rows, uint32_t groups);
+/* Whether rows32_wide is faster than rows32_tiled: by the rows of bench/baselines/h200.tsv a block of it
+ * takes a sixth of the time for 32 rows by 32 columns that a block of 128 by 64 takes. */
+int rows32_wide_wins(int64_t n, int64_t rows, uint32_t units);
+/* A dense call. */
+opreg_status rows32_wide_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
+                             const matmul_args *args, int64_t rows);
 
 /* The arguments of a dense and of a grouped call; the registry has checked them. */
 void rows32_dense_args(const opreg_matmul_bt_quant *p, const opreg_call *call, matmul_args *args);

@@ -2,7 +2,6 @@
  * rows32_records.cu - quantizes x to the records of records_args.h, or puts given planes there. */
 #include "quantize.cuh"
 #include "records_args.h"
-#include "unit_order.cuh"
 
 DEVICE uint16_t half_of_integer(int32_t value) {
     uint16_t half;
@@ -59,7 +58,6 @@ DEVICE record_place place_of(const records_args &a, int64_t row, int64_t run) {
         p.scale = record + RECORD256_SCALE;
     } else {
         uint32_t at = (uint32_t)run * 8u + lane / 4u;
-        at = a.blocks ? visits_before(at, (uint32_t)(a.k / 32)) : at;
         if (a.blocks) {
             uint8_t *block = a.records + block_of(row, at / 4u, a.k / 128) * BLOCK32_BYTES;
             uint32_t r = (uint32_t)row % 8u, slot = at % 4u;
@@ -76,18 +74,17 @@ DEVICE record_place place_of(const records_args &a, int64_t row, int64_t run) {
     return p;
 }
 
-/* One wave a run of 256 values of one row; blocks have rows of zeros up to whole sets. */
+/* One wave a run of 256 values of one row. */
 KERNEL KERNEL_THREADS(RECORDS_THREADS) rows32_records(const __grid_constant__ records_args a) {
     uint32_t lane = lane_index();
     int64_t run = (int64_t)block_x() * (RECORDS_THREADS / WAVE) + wave_index();
-    int64_t first = run * 256 + lane * 8, set = 8 * BLOCKS_TOGETHER;
-    int64_t rows = a.blocks ? (a.m + set - 1) / set * set : a.m;
+    int64_t first = run * 256 + lane * 8;
     let_next_launch_start();
     wait_for_launch_ahead();
     if (run * 256 >= a.k) {
         return;
     }
-    for (int64_t row = block_y(); row < rows; row += grid_y()) {
+    for (int64_t row = block_y(); row < a.padded; row += grid_y()) {
         quantized8 q = {0u, 0u, 0.0f, 0};
         bool given = row < a.m && first < a.k;
         if (a.scales != 0) {

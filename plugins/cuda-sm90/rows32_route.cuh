@@ -7,18 +7,19 @@
 
 #include "rows32_args.h"
 
-/* The range of entries of the block's group; false where there is nothing to do. */
+/* The range of entries of the block's group, which is below cap_groups; false where there is nothing
+ * to do.  What the block may need is asked for at once, whether there is such a group or not. */
 DEVICE bool group_range(const matmul_args &a, uint32_t g, int32_t *expert, int32_t *begin,
                         int32_t *end) {
     uint32_t groups = a.route.header->groups, entries = a.route.header->entries;
+    *expert = a.route.group_expert[g];
+    *begin = a.route.group_start[g];
+    *end = a.route.group_start[g + 1];
     groups = groups < a.route.cap_groups ? groups : a.route.cap_groups;
     entries = entries < a.route.cap_entries ? entries : a.route.cap_entries;
     if (g >= groups) {
         return false;
     }
-    *expert = a.route.group_expert[g];
-    *begin = a.route.group_start[g];
-    *end = a.route.group_start[g + 1];
     *begin = *begin < 0 ? 0 : *begin;
     *end = *end > (int32_t)entries ? (int32_t)entries : *end;
     return *begin < *end;
@@ -26,6 +27,19 @@ DEVICE bool group_range(const matmul_args &a, uint32_t g, int32_t *expert, int32
 
 DEVICE bool entry_lives(const matmul_args &a, int32_t expert, int32_t token) {
     return expert >= 0 && expert < a.experts && token >= 0 && token < a.tokens;
+}
+
+struct group_entry {
+    int32_t token, dst;
+};
+
+/* Entry e of the route; of none, where there is no such entry. */
+DEVICE group_entry entry_at(const matmul_args &a, int32_t e) {
+    group_entry none = {-1, -1};
+    if (e >= (int32_t)a.route.cap_entries) {
+        return none;
+    }
+    return {a.route.entry_token[e], a.route.entry_dst[e]};
 }
 
 #define ROWS32_COLUMNS 8

@@ -102,11 +102,11 @@ DEVICE float team_tile(const team_args &args, const team_place<F> &place, int64_
 #pragma unroll 1
     for (uint32_t u = team_wave(); u < args.groups; u += TEAM_WAVES) {
         const uint8_t *group = place.stages + *slot * team_place<F>::group;
-        const uint8_t *x = place.x + u * team_place<F>::record;
+        record_columns<F> x = {place.x + u * team_place<F>::record, args.apart};
         float terms[2][1][4];
         barrier_wait(&place.full[*slot], *round & 1u);
         if constexpr (F::unit == 256) {
-            superblock_terms<F, 1>(group, x, args.apart, terms);
+            superblock_terms<F, 1>(group, 0, x, terms);
 #pragma unroll
             for (int o = 0; o < 8; o++) {
                 float first = acc[0][o] + terms[o / 4][0][o % 4];
@@ -118,12 +118,9 @@ DEVICE float team_tile(const team_args &args, const team_place<F> &place, int64_
             }
             done++;
         } else {
-            const uint8_t *rest = group + 4 * unit_parts<F>::pieces * 512;
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                unit_terms<F, 1>(group + j * unit_parts<F>::pieces * 512,
-                                 rest + j * unit_parts<F>::rest, dialect, x, args.apart,
-                                 (uint32_t)j, terms);
+                unit_terms<F, 1>(group, dialect, x, (uint32_t)j, terms);
 #pragma unroll
                 for (int o = 0; o < 8; o++) {
                     acc[j][o] = acc[j][o] + terms[o / 4][0][o % 4];

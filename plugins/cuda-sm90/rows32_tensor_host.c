@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * rows32_tensor_host.c - launches of rows32_team and rows32_tiled, which read x as records; the
- * variant rows32_tiled. */
+ * rows32_tensor_host.c - launches of rows32_team, rows32_wide and rows32_tiled, which read x as records;
+ * the variant rows32_tiled. */
 #include "kernels.h"
 #include "records_args.h"
 #include "rows32_host.h"
 #include "rows32_team_args.h"
 #include "rows32_tiled_args.h"
+#include "rows32_wide_args.h"
 
 #include <stdio.h>
 
@@ -19,19 +20,17 @@ uint64_t rows32_records_bytes(const rows32_format *f, int64_t rows, int64_t k) {
     return (uint64_t)(rows * (k / f->values)) * record_bytes(f);
 }
 
-/* Rows of records as blocks: whole sets of columns. */
-static int64_t tiled_columns(int64_t m) {
-    return (m + TILED_COLUMNS - 1) / TILED_COLUMNS * TILED_COLUMNS;
-}
-
+/* The kernel that reads them may start meanwhile: it is chained to this launch, whatever the plan says,
+ * and this one to the launch ahead where the plan says so. */
 static opreg_status launch_records(const opreg_call *call, const gpu_plan *plan,
                                    const rows32_format *f, const matmul_args *x, int64_t rows,
-                                   uint32_t blocks) {
+                                   int64_t padded, uint32_t blocks) {
     records_args args = {.x = x->x,
                          .scales = x->scales,
                          .sums = x->sums,
                          .records = call->workspace.ptr,
                          .m = rows,
+                         .padded = padded,
                          .k = x->k,
                          .x_stride = x->x_stride,
                          .x_dtype = x->x_dtype,
@@ -40,9 +39,21 @@ static opreg_status launch_records(const opreg_call *call, const gpu_plan *plan,
     int64_t runs = (x->k + 255) / 256, each = RECORDS_THREADS / 32;
     gpu_launch l = {SM90_RECORDS,    (uint32_t)((runs + each - 1) / each), 1, 1,
                     RECORDS_THREADS, 0,                                    plan->chained};
-    rows = blocks ? tiled_columns(rows) : rows;
-    l.grid_y = (uint32_t)(rows < 65535 ? rows : 65535);
+    l.grid_y = (uint32_t)(padded < 65535 ? padded : 65535);
     return gpu_run(call->host, plan->device, &l, &args, call->stream);
+}
+
+/* Rows of records as blocks: whole sets of columns. */
+static int64_t whole_sets(int64_t m) {
+    return (m + TILED_COLUMNS - 1) / TILED_COLUMNS * TILED_COLUMNS;
+}
+
+static uint32_t block_bytes(const rows32_format *f) {
+    return f->unit == 256u ? BLOCK256_BYTES : BLOCK32_BYTES;
+}
+
+uint64_t rows32_blocks_bytes(const rows32_format *f, int64_t m, int64_t k) {
+    return (uint64_t)(whole_sets(m) / 8 * (k / f->values)) * block_bytes(f);
 }
 
 /* ---- up to eight columns --------------------------------------------------------------------------- */
@@ -74,9 +85,9 @@ opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const
                       .records = call->workspace.ptr,
                       .groups = (uint32_t)(args->k / f->values),
                       .apart = column_bytes(f, args->k),
-                      .chained = plan->chained};
-    gpu_launch l = {f->team, 1, groups, 1, TEAM_THREADS, 0, plan->chained};
-    opreg_status status = launch_records(call, plan, f, args, rows, 0);
+                      .chained = 1};
+    gpu_launch l = {f->team, 1, groups, 1, TEAM_THREADS, 0, 1};
+    opreg_status status = launch_records(call, plan, f, args, rows, rows, 0);
     for (depth = TEAM_DEPTH; team_shared(f, args->k, depth) > ROWS32_TENSOR_SHARED; depth--) {
     }
     team.depth = depth;
@@ -93,26 +104,59 @@ opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const
                               : gpu_run(call->host, plan->device, &l, &team, call->stream);
 }
 
-/* ---- tiles of 128 rows by 64 columns --------------------------------------------------------------- */
+/* ---- 16 and 32 columns ----------------------------------------------------------------------------- */
 
-static uint32_t block_bytes(const rows32_format *f) {
-    return f->unit == 256u ? BLOCK256_BYTES : BLOCK32_BYTES;
+static uint32_t wide_columns(int64_t rows) { return rows <= 16 ? 16u : 32u; }
+
+/* Tiles that a block takes one after another, one block a multiprocessor. */
+static int64_t wide_tiles(int64_t n, int64_t rows, uint32_t units) {
+    int64_t sets = (rows + wide_columns(rows) - 1) / wide_columns(rows), tiles = (n + 31) / 32;
+    return (tiles * sets + units - 1) / units;
 }
 
+int rows32_wide_wins(int64_t n, int64_t rows, uint32_t units) {
+    int64_t blocks = (n + TILED_ROWS - 1) / TILED_ROWS * (whole_sets(rows) / TILED_COLUMNS);
+    int64_t rounds = (blocks + units - 1) / units;
+    return wide_tiles(n, rows, units) <= 6 * rounds;
+}
+
+opreg_status rows32_wide_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
+                             const matmul_args *args, int64_t rows) {
+    uint32_t columns = wide_columns(rows), nt = columns / 8u;
+    uint32_t stage = group_bytes(f) + nt * block_bytes(f);
+    uint32_t rest = WIDE_SUMS_BYTES(nt) + (uint32_t)f->table_words * 4u;
+    int64_t sets = (rows + columns - 1) / columns, tiles = (args->n + 31) / 32;
+    int64_t each = wide_tiles(args->n, rows, gpu_units(plan->device));
+    wide_args wide = {.base = *args,
+                      .records = call->workspace.ptr,
+                      .groups = (uint32_t)(args->k / f->values),
+                      .depth = (ROWS32_TENSOR_SHARED - rest) / (WIDE_WAVES * stage),
+                      .chained = 1};
+    gpu_launch l = {f->more + (nt == 2u ? ROWS32_WIDE16 : ROWS32_WIDE32),
+                    (uint32_t)((tiles + each - 1) / each),
+                    (uint32_t)sets,
+                    1,
+                    WIDE_THREADS,
+                    0,
+                    1};
+    opreg_status status =
+        launch_records(call, plan, f, args, rows, sets * columns, 1);
+    wide.depth = wide.depth < WIDE_DEPTH ? wide.depth : WIDE_DEPTH;
+    l.shared = wide.depth * WIDE_WAVES * stage + rest;
+    return status != OPREG_OK ? status
+                              : gpu_run(call->host, plan->device, &l, &wide, call->stream);
+}
+
+/* ---- tiles of 128 rows by 64 columns --------------------------------------------------------------- */
+
 static uint32_t stage_bytes(const rows32_format *f) {
-    uint32_t tile = group_bytes(f);
-    if (f->unit == 32u) { /* each of the four units brings the rest of its group */
-        uint32_t codes = tile / 4u / 512u * 512u;
-        tile = 4u * (codes + (tile - 4u * codes));
-    }
-    return TILED_ROWS / 32 * tile + TILED_COLUMNS / 8 * block_bytes(f);
+    return TILED_ROWS / 32 * group_bytes(f) + TILED_COLUMNS / 8 * block_bytes(f);
 }
 
 /* Everything of a call but its pointers; 0 where it does not fit. */
 static int tiled_shape(const rows32_format *f, int64_t k, tiled_args *args, uint32_t *shared) {
     uint32_t other, most;
     args->units = (uint32_t)(k / f->unit);
-    args->steps = (uint32_t)(k / f->values);
     args->levels = 0;
     while (args->levels < 5u && 1u << args->levels < args->units) {
         args->levels++;
@@ -121,7 +165,7 @@ static int tiled_shape(const rows32_format *f, int64_t k, tiled_args *args, uint
     if (args->units > TILED_MOST_UNITS) {
         return 0;
     }
-    other = args->kept * TILED_KEPT_BYTES + args->units * 4u;
+    other = args->kept * TILED_KEPT_BYTES + (uint32_t)f->table_words * 4u + args->units * 4u;
     if (other + 2u * stage_bytes(f) > ROWS32_TENSOR_SHARED) {
         return 0;
     }
@@ -131,10 +175,6 @@ static int tiled_shape(const rows32_format *f, int64_t k, tiled_args *args, uint
     return 1;
 }
 
-static uint64_t tiled_records_bytes(const rows32_format *f, int64_t m, int64_t k) {
-    return (uint64_t)(tiled_columns(m) / 8 * (k / f->values)) * block_bytes(f);
-}
-
 opreg_status rows32_tiled_supports(const opreg_device *dev, const void *problem,
                                    char reason[128]) {
     const opreg_matmul_bt_quant *p = problem;
@@ -142,8 +182,8 @@ opreg_status rows32_tiled_supports(const opreg_device *dev, const void *problem,
     tiled_args args;
     uint32_t shared;
     (void)dev;
-    if (f == NULL || f->team == 0) {
-        snprintf(reason, 128, "weight format %u has no tensor-core kernel by words", p->b_dtype);
+    if (f == NULL || f->unit != 256u) {
+        snprintf(reason, 128, "weight format %u has no units of 256 over rows32", p->b_dtype);
     } else if (p->layout != OPREG_LAYOUT_ANY && p->layout != PREPARED_ROWS32) {
         snprintf(reason, 128, "weight layout %u is not rows32, %u", p->layout, PREPARED_ROWS32);
     } else if (p->k <= 0 || p->k % f->values != 0 || p->k > 1 << 30) {
@@ -161,10 +201,10 @@ opreg_status rows32_tiled_supports(const opreg_device *dev, const void *problem,
 uint64_t rows32_tiled_workspace(const opreg_device *dev, const void *problem) {
     const opreg_matmul_bt_quant *p = problem;
     const rows32_format *f = rows32_format_find(p->b_dtype);
-    uint64_t bytes = tiled_records_bytes(f, p->m, p->k);
+    uint64_t bytes = rows32_blocks_bytes(f, p->m, p->k);
     (void)dev;
     if (p->glu != OPREG_GLU_NONE) {
-        bytes += (uint64_t)(tiled_columns(p->m) * ((p->n + TILED_ROWS - 1) / TILED_ROWS)) *
+        bytes += (uint64_t)(whole_sets(p->m) * ((p->n + TILED_ROWS - 1) / TILED_ROWS)) *
                  TILED_ROWS * 4u;
     }
     return bytes;
@@ -174,15 +214,15 @@ opreg_status rows32_tiled_run(void *state, const void *problem, const opreg_call
     const opreg_matmul_bt_quant *p = problem;
     const gpu_plan *plan = state;
     const rows32_format *f = rows32_format_find(p->b_dtype);
-    tiled_args args = {.records = call->workspace.ptr, .chained = plan->chained};
-    gpu_launch l = {f->team + 1u, 1, 1, 1, TILED_THREADS, 0, plan->chained};
+    tiled_args args = {.records = call->workspace.ptr, .chained = 1};
+    gpu_launch l = {f->more + ROWS32_TILED, 1, 1, 1, TILED_THREADS, 0, 1};
     opreg_status status;
     rows32_dense_args(p, call, &args.base);
     tiled_shape(f, p->k, &args, &l.shared);
-    args.gates = (void *)((uint8_t *)call->workspace.ptr + tiled_records_bytes(f, p->m, p->k));
+    args.gates = (void *)((uint8_t *)call->workspace.ptr + rows32_blocks_bytes(f, p->m, p->k));
     l.grid_x = (uint32_t)((p->m + TILED_COLUMNS - 1) / TILED_COLUMNS);
     l.grid_y = (uint32_t)((p->n + TILED_ROWS - 1) / TILED_ROWS);
-    status = launch_records(call, plan, f, &args.base, p->m, 1);
+    status = launch_records(call, plan, f, &args.base, p->m, whole_sets(p->m), 1);
     return status != OPREG_OK ? status
                               : gpu_run(call->host, plan->device, &l, &args, call->stream);
 }

@@ -1,56 +1,82 @@
 /* SPDX-License-Identifier: MIT
  * rows32_terms.cuh - terms of the canonical sum on tensor cores, for 32 weight rows as they lie in the
- * layout rows32 and 8 * NT columns of x as records: weights go from the stored pieces to the operands
+ * layout rows32 and 8 * NT columns of x: weights go from the stored pieces to the operands
  * without crossing shared memory.
  *
  * A lane (g, t) of a wave has the outputs of rows 16 * mt + g + 8 * (i / 2) and columns 8 * nt + 2t +
- * i % 2, numbered [mt][nt][i].
- *
- * This is for formats whose decode() makes words t and t + 4 of 32 weights from word t of each 16-byte
- * piece, by the same rule for every t: the lane hands it word t in the place of word 0 and takes words
- * 0 and 4.  The list says WORDS of them. */
+ * i % 2, numbered [mt][nt][i]. */
 #ifndef OPREG_SM90_ROWS32_TERMS_CUH
 #define OPREG_SM90_ROWS32_TERMS_CUH
 
 #include "records_args.h"
-#include "rows32_formats.cuh"
-#include "rows32_load.cuh"
+#include "rows32_fragments.cuh"
 #include "tensor.cuh"
-
-/* Words t and t + 4 of weights 32j .. 32j + 31: words points to the lane's word of the first piece,
- * pieces are 512 bytes apart. */
-template <class F>
-DEVICE void fragment_words(const uint8_t *words, int j, uint32_t *low, uint32_t *high) {
-    uint32_t w[ROWS32_WORDS(F) + 3] = {}, q[8];
-#pragma unroll
-    for (int c = 0; c < F::bytes / 16; c++) {
-        w[4 * c] = *(const uint32_t *)(words + c * 512);
-    }
-    F::decode(w, j, q, 0);
-    *low = q[0];
-    *high = q[4];
-}
 
 /* The operands of 32 weights of the wave's rows, from 16 * mt on. */
 template <class F>
-DEVICE void fragments(const uint8_t *words, int j, int mt, uint32_t *a) {
-    fragment_words<F>(words + 256 * mt, j, &a[0], &a[2]);
-    fragment_words<F>(words + 256 * mt + 128, j, &a[1], &a[3]);
+DEVICE void fragments(const uint8_t *group, const uint32_t *table, int j, int mt, uint32_t *a) {
+    uint32_t row = (lane_index() >> 2) + 16u * (uint32_t)mt, t = lane_index() & 3u;
+    superblock_words<F>::get(group, row, t, j, table, &a[0], &a[2]);
+    superblock_words<F>::get(group, row + 8u, t, j, table, &a[1], &a[3]);
 }
 
-/* b[nt][0 .. 1]: bytes at .. at + 31 of 8 * NT columns, whose records are `apart` bytes apart. */
-template <int NT> DEVICE void column_bytes(uint32_t x, uint32_t apart, uint32_t at, uint32_t (*b)[2]) {
-    uint32_t lane = lane_index();
-    if constexpr (NT == 1) {
-        load_matrix2(b[0], x + (lane & 7u) * apart + at + (lane >> 3 & 1u) * 16u);
-    } else {
+/* ---- columns ---------------------------------------------------------------------------------------- */
+
+/* 8 * NT columns of one group of x in shared memory.  bytes: 32 codes from 32j on as b[nt][0 .. 1];
+ * sums16: the sums of a superblock, in the same form; scales, sums: of columns 8 * nt + 2t and + 1, of
+ * a superblock (unit 0) or of a unit of 32. */
+template <class F> struct record_columns { /* eight records, `apart` bytes from one to the next        */
+    const uint8_t *x;
+    uint32_t apart;
+    template <int NT> __device__ __forceinline__ void bytes(uint32_t j, uint32_t (*b)[2]) const {
+        static_assert(NT == 1);
+        uint32_t lane = lane_index();
+        load_matrix2(b[0],
+                     shared_address(x) + (lane & 7u) * apart + 32u * j + (lane >> 3 & 1u) * 16u);
+    }
+    template <int NT> __device__ __forceinline__ void sums16(uint32_t (*b)[2]) const {
+        bytes<NT>(RECORD256_SUMS / 32, b);
+    }
+    __device__ __forceinline__ float2 pair_at(uint32_t at) const {
+        const uint8_t *first = x + 2u * (lane_index() & 3u) * apart + at;
+        return make_float2(*(const float *)first, *(const float *)(first + apart));
+    }
+    __device__ __forceinline__ float2 scales(int, uint32_t unit) const {
+        return pair_at(F::unit == 256 ? RECORD256_SCALE : RECORD32_SCALES + 4u * unit);
+    }
+    __device__ __forceinline__ float2 sums(int, uint32_t unit) const {
+        return pair_at(RECORD32_SUMS + 4u * unit);
+    }
+};
+
+template <class F> struct block_columns { /* NT blocks, one behind another                             */
+    static const uint32_t block = F::unit == 256 ? BLOCK256_BYTES : BLOCK32_BYTES;
+    const uint8_t *x;
+    template <int NT> __device__ __forceinline__ void pieces(uint32_t at, uint32_t (*b)[2]) const {
+        static_assert(NT % 2 == 0);
+        uint32_t lane = lane_index();
+        uint32_t from = shared_address(x) + at + (lane >> 3 & 1u) * BLOCK_PIECE + (lane & 7u) * 16u;
 #pragma unroll
-        for (int p = 0; p < NT / 2; p++) {
-            uint32_t column = (uint32_t)p * 16u + (lane >> 4) * 8u + (lane & 7u);
-            load_matrix4(b[2 * p], x + column * apart + at + (lane >> 3 & 1u) * 16u);
+        for (int p = 0; p < NT; p += 2) {
+            load_matrix4(b[p], from + ((uint32_t)p + (lane >> 4)) * block);
         }
     }
-}
+    template <int NT> __device__ __forceinline__ void bytes(uint32_t j, uint32_t (*b)[2]) const {
+        pieces<NT>(2u * j * BLOCK_PIECE, b);
+    }
+    template <int NT> __device__ __forceinline__ void sums16(uint32_t (*b)[2]) const {
+        pieces<NT>(BLOCK256_SUMS, b);
+    }
+    __device__ __forceinline__ float2 pair_at(int nt, uint32_t at) const {
+        return *(const float2 *)(x + (uint32_t)nt * block + at + 8u * (lane_index() & 3u));
+    }
+    __device__ __forceinline__ float2 scales(int nt, uint32_t unit) const {
+        return pair_at(nt, F::unit == 256 ? BLOCK256_SCALES : BLOCK32_SCALES + 32u * unit);
+    }
+    __device__ __forceinline__ float2 sums(int nt, uint32_t unit) const {
+        return pair_at(nt, BLOCK32_SUMS + 32u * unit);
+    }
+};
 
 /* ---- units of 256 --------------------------------------------------------------------------------- */
 
@@ -77,13 +103,11 @@ template <class F> MEMBER void min_halves(const uint32_t *w, uint32_t t, uint32_
     }
 }
 
-/* The terms of one superblock.  group: the tile's; x: the first column's record, the others `apart`
- * bytes apart. */
-template <class F, int NT>
-DEVICE void superblock_terms(const uint8_t *group, const uint8_t *x, uint32_t apart,
+/* The terms of one superblock.  group: the tile's; table: the lane's. */
+template <class F, int NT, class X>
+DEVICE void superblock_terms(const uint8_t *group, const uint32_t *table, const X &x,
                              float (*terms)[NT][4]) {
-    uint32_t lane = lane_index(), g = lane >> 2, t = lane & 3u, x_at = shared_address(x);
-    const uint8_t *words = group + 16 * g + 4 * t;
+    uint32_t lane = lane_index(), g = lane >> 2, t = lane & 3u;
     constexpr int scale_words = 64 / F::sub;
     uint32_t scales[4][scale_words];
     int32_t n[2][NT][4];
@@ -100,11 +124,11 @@ DEVICE void superblock_terms(const uint8_t *group, const uint8_t *x, uint32_t ap
 #pragma unroll
     for (int j = 0; j < 8; j++) {
         uint32_t b[NT][2];
-        column_bytes<NT>(x_at, apart, 32u * (uint32_t)j, b);
+        x.template bytes<NT>((uint32_t)j, b);
 #pragma unroll
         for (int mt = 0; mt < 2; mt++) {
             uint32_t a[4];
-            fragments<F>(words, j, mt, a);
+            fragments<F>(group, table, j, mt, a);
 #pragma unroll
             for (int nt = 0; nt < NT; nt++) {
                 int32_t s0[4], s1[4];
@@ -129,16 +153,13 @@ DEVICE void superblock_terms(const uint8_t *group, const uint8_t *x, uint32_t ap
     }
     uint32_t sums[NT][2];
     if (F::min_sub != 0) {
-        column_bytes<NT>(x_at, apart, RECORD256_SUMS, sums);
+        x.template sums16<NT>(sums);
     }
     asm volatile("" ::: "memory"); /* read again below: registers are dearer than shared memory */
-    float yd[NT][2];
+    float2 yd[NT];
 #pragma unroll
     for (int nt = 0; nt < NT; nt++) {
-#pragma unroll
-        for (int c = 0; c < 2; c++) {
-            yd[nt][c] = *(const float *)(x + (8u * nt + 2u * t + c) * apart + RECORD256_SCALE);
-        }
+        yd[nt] = x.scales(nt, 0u);
     }
 #pragma unroll
     for (int mt = 0; mt < 2; mt++) {
@@ -162,7 +183,7 @@ DEVICE void superblock_terms(const uint8_t *group, const uint8_t *x, uint32_t ap
             }
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float y = yd[nt][i & 1];
+                float y = i & 1 ? yd[nt].y : yd[nt].x;
                 float term = d[i / 2] * y * (float)(n[mt][nt][i] >> F::shift);
                 if constexpr (F::min_sub != 0) {
                     term = term - dmin[i / 2] * y * m[i];
@@ -175,22 +196,6 @@ DEVICE void superblock_terms(const uint8_t *group, const uint8_t *x, uint32_t ap
 
 /* ---- units of 32 ------------------------------------------------------------------------------------ */
 
-/* 16-byte pieces of a unit's codes; bytes of the rest of its row, scale first. */
-template <class F> struct unit_parts {
-    static const int pieces = F::bytes / 64;
-    static const int rest = F::bytes / 4 - 16 * pieces;
-};
-
-/* The rest of a row to where scale() and min() of unit 0 read it, behind four units' codes; rest: row
- * 0's at the unit. */
-template <class F> DEVICE void unit_rest(const uint8_t *rest, uint32_t row, uint32_t *w) {
-    constexpr int each = unit_parts<F>::rest;
-    const uint8_t *mine = rest + row * (4u * each);
-    w[16 * unit_parts<F>::pieces] = each == 4   ? *(const uint32_t *)mine
-                                    : each == 2 ? *(const uint16_t *)mine
-                                                : *mine;
-}
-
 /* As integers where 12582912 stands for 0: bits of the float of the same value. */
 #define INTEGER_FLOAT_BITS 0x4b400000
 #define INTEGER_FLOAT      12582912.0f
@@ -200,32 +205,25 @@ template <class F> MEMBER float unit_dot(int32_t bits) {
     return __fmaf_rn(__int_as_float(bits), step, -INTEGER_FLOAT * step);
 }
 
-/* The terms of one unit.  codes: its pieces for the tile's rows; rest: the group's rest of row 0 at
- * the unit; x, apart, slot: the first column's record, the distance to the next, the unit's place. */
-template <class F, int NT>
-DEVICE void unit_terms(const uint8_t *codes, const uint8_t *rest, uint32_t dialect, const uint8_t *x,
-                       uint32_t apart, uint32_t slot, float (*terms)[NT][4]) {
+/* The terms of unit `slot` of a group. */
+template <class F, int NT, class X>
+DEVICE void unit_terms(const uint8_t *group, uint32_t dialect, const X &x, uint32_t slot,
+                       float (*terms)[NT][4]) {
+    typedef unit_words<F> words;
     uint32_t lane = lane_index(), g = lane >> 2, t = lane & 3u;
-    constexpr int pieces = unit_parts<F>::pieces;
-    const uint8_t *words = codes + 16 * g + 4 * t;
+    const uint8_t *codes = group + words::first_piece(slot) * 512u;
+    const uint8_t *rest = group + words::pieces * 512;
     uint32_t b[NT][2];
-    column_bytes<NT>(shared_address(x), apart, 32u * slot, b);
+    x.template bytes<NT>(slot, b);
 #pragma unroll
     for (int mt = 0; mt < 2; mt++) {
         uint32_t a[4];
         float d[2][2], xm[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            uint32_t w[4 * ROWS32_WORDS(F)] = {}, q[8];
-            const uint8_t *row = words + 256 * mt + 128 * h;
-#pragma unroll
-            for (int c = 0; c < pieces; c++) {
-                w[4 * c] = *(const uint32_t *)(row + c * 512);
-            }
-            F::decode(w, 0, q, 0);
-            a[h] = q[0];
-            a[2 + h] = q[4];
-            unit_rest<F>(rest, g + 16u * (uint32_t)mt + 8u * (uint32_t)h, w);
+            uint32_t w[4 * ROWS32_WORDS(F)] = {}, row = g + 16u * (uint32_t)mt + 8u * (uint32_t)h;
+            words::get(codes, rest, row, t, slot, &a[h], &a[2 + h]);
+            words::scales(rest, row, slot, w);
             d[h][0] = F::scale(w, 0, 0, dialect);
             d[h][1] = F::sub == 16 ? F::scale(w, 0, 1, dialect) : 0.0f;
             if constexpr (F::min_sub != 0) {
@@ -235,14 +233,9 @@ DEVICE void unit_terms(const uint8_t *codes, const uint8_t *rest, uint32_t diale
 #pragma unroll
         for (int nt = 0; nt < NT; nt++) {
             int32_t s0[4], s1[4];
-            float yd[2], sum[2];
-#pragma unroll
-            for (int c = 0; c < 2; c++) {
-                const uint8_t *column = x + (8u * nt + 2u * t + c) * apart + 4u * slot;
-                yd[c] = *(const float *)(column + RECORD32_SCALES);
-                if constexpr (F::min_sub != 0) {
-                    sum[c] = *(const float *)(column + RECORD32_SUMS);
-                }
+            float2 yd = x.scales(nt, slot), sum = make_float2(0.0f, 0.0f);
+            if constexpr (F::min_sub != 0) {
+                sum = x.sums(nt, slot);
             }
             if (F::sub == 32) {
                 mma_k32(s0, a, b[nt][0], b[nt][1], INTEGER_FLOAT_BITS);
@@ -252,12 +245,12 @@ DEVICE void unit_terms(const uint8_t *codes, const uint8_t *rest, uint32_t diale
             }
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float y = yd[i & 1], term = d[i / 2][0] * y * unit_dot<F>(s0[i]);
+                float y = i & 1 ? yd.y : yd.x, term = d[i / 2][0] * y * unit_dot<F>(s0[i]);
                 if (F::sub == 16) {
                     term = term + d[i / 2][1] * y * unit_dot<F>(s1[i]);
                 }
                 if constexpr (F::min_sub != 0) {
-                    term = term + xm[i / 2] * y * sum[i & 1];
+                    term = term + xm[i / 2] * y * (i & 1 ? sum.y : sum.x);
                 }
                 terms[mt][nt][i] = term;
             }

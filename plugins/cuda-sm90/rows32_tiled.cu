@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Kernels of rows32_tiled.cuh for every format of rows32_list.inc that goes by words. */
+ * Kernels of rows32_tiled.cuh for the formats of units of 256 that rows32_list.inc calls
+ * WORDS. */
 #include "rows32_tiled.cuh"
 
 #define TILED_BY_WORDS(name)                                                                       \
@@ -8,6 +9,6 @@
         rows32_tiled<rows_##name>(args);                                                           \
     }
 #define TILED_BY_ROWS(name)
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, table_words, by) TILED_BY_##by(name)
+#define ROWS32_UNIT32(...)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, table_words, by) TILED_BY_##by(name)
 #include "rows32_list.inc"

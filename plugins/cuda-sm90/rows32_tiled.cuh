@@ -2,8 +2,8 @@
  * rows32_tiled.cuh - 128 weight rows by 64 rows of x a block, on integer tensor cores, in the
  * canonical order: units are visited as unit_order.cuh says, so that few partial sums are alive.
  *
- * Stages of 256 or 4 * 32 weights of every row and column are copied to shared memory by bulk.  A
- * wave has 16 rows and all columns; weights go from the stored pieces to its registers, sub-scales
+ * Formats of units of 256.  Stages of one unit of every row and column are copied to shared memory by
+ * bulk.  A wave has 16 rows and all columns; weights go from the stored pieces to its registers, sub-scales
  * folded in. */
 #ifndef OPREG_SM90_ROWS32_TILED_CUH
 #define OPREG_SM90_ROWS32_TILED_CUH
@@ -12,11 +12,9 @@
 
 /* The sums of one weight. */
 template <class F>
-DEVICE void tiled_sums(const tiled_args &args, const tiled_place &place, uint32_t dialect,
-                       stage_cursor *now, stage_cursor *ahead, tiled_outputs *sum) {
-    constexpr uint32_t slots = tiled_stage<F>::units;
+DEVICE void tiled_sums(const tiled_args &args, const tiled_place &place, stage_cursor *now,
+                       stage_cursor *ahead, tiled_outputs *sum) {
     tiled_outputs near;
-    tiled_part part = {};
     unit_visit visit;
     for (uint32_t at = 0; at < args.units;) {
 #pragma unroll
@@ -24,30 +22,20 @@ DEVICE void tiled_sums(const tiled_args &args, const tiled_place &place, uint32_
             sum->v[o] = 0.0f;
         }
         do { /* an accumulator's units */
-            uint32_t slot = at % slots;
-            if (slot == 0u) {
-                part = enter_stage<F>(place, *now);
-            }
+            float n[32];
+            tiled_part part = enter_stage<F>(place, *now);
             visit = unpack_visit(place.visits[at]);
             at++;
-            float n[32];
-            if constexpr (F::unit == 256) {
-                superblock_sums<F>(part, n);
-                add_superblock<F>(part, n, sum);
-            } else {
-                unit_sums<F>(part, slot, n);
-                add_unit<F>(part, slot, visit.unit, dialect, n, sum);
+            superblock_sums<F>(part, n);
+            add_superblock<F>(part, n, sum);
+            __syncwarp();
+            if (lane_index() == 0u) {
+                barrier_arrive(&place.barriers->empty[now->at]);
             }
-            if (slot + 1u == slots) {
-                __syncwarp();
-                if (lane_index() == 0u) {
-                    barrier_arrive(&place.barriers->empty[now->at]);
-                }
-                if (args.stages == 2u || now->step + now->which > 0u) {
-                    refill<F>(args, place, ahead);
-                }
-                next_stage(args, now);
+            if (args.stages == 2u || now->unit + now->which > 0u) {
+                refill<F>(args, place, ahead);
             }
+            next_stage(args, now);
         } while (!visit.ends);
         join_tree(visit, args.levels, sum, &near, place.kept);
     }
@@ -80,7 +68,7 @@ template <class F> DEVICE void tiled_block(const tiled_args &args, const tiled_p
                                                      sum.v[4 * i + 2], sum.v[4 * i + 3]);
             }
         }
-        tiled_sums<F>(args, place, a.side[which][0].dialect, &now, &ahead, &sum);
+        tiled_sums<F>(args, place, &now, &ahead, &sum);
     }
     if (a.pair) {
 #pragma unroll
@@ -101,7 +89,8 @@ template <class F> DEVICE void rows32_tiled(const tiled_args &args) {
     extern __shared__ __align__(128) uint8_t shared[];
     __shared__ tiled_barriers barriers;
     uint8_t *kept = shared + args.stages * tiled_stage<F>::bytes;
-    uint32_t *visits = (uint32_t *)(kept + args.kept * TILED_KEPT_BYTES);
+    uint32_t *table = (uint32_t *)(kept + args.kept * TILED_KEPT_BYTES);
+    uint32_t *visits = table + F::table_words;
     let_next_launch_start();
     if (thread_index() == 0u) {
         for (uint32_t i = 0; i < args.stages; i++) {
@@ -111,12 +100,13 @@ template <class F> DEVICE void rows32_tiled(const tiled_args &args) {
         barriers_started();
     }
     write_visits(args.units, args.levels, visits);
+    fill_table<F>(table);
     __syncthreads();
     if (args.chained) {
         wait_for_launch_ahead();
     }
     before_bulk_copies();
-    tiled_block<F>(args, {shared, kept, visits, &barriers});
+    tiled_block<F>(args, {shared, kept, visits, lane_table<F>(table), &barriers});
 }
 
 #endif /* OPREG_SM90_ROWS32_TILED_CUH */

@@ -14,14 +14,14 @@
 #define TILED_KEPT_BYTES (TILED_ROWS * TILED_COLUMNS * 4)
 
 /* Shared memory: `stages` of weights and x, `kept` sets of outputs (levels of the tree of partial
- * sums from 1 on), the order of a row's units. */
+ * sums from 1 on), the format's table, the order of a row's units. */
 typedef struct tiled_args {
     matmul_args base;
     const uint8_t *records;
     float *gates;            /* of every block, where gate and up are one call                      */
-    uint32_t stages, steps;  /* steps: of a row, one stage each; stages: 2 at least                 */
     uint32_t units, levels;  /* of a row, of the tree                                               */
-    uint32_t kept, chained;
+    uint32_t stages, kept;   /* stages: 2 at least                                                  */
+    uint32_t chained, reserved;
 } tiled_args;
 
 #endif /* OPREG_SM90_ROWS32_TILED_ARGS_H */

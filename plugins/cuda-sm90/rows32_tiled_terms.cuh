@@ -18,18 +18,16 @@ template <class F> DEVICE void mma_folded(int32_t *d, const uint32_t *a, uint64_
     }
 }
 
-/* ---- units of 256 --------------------------------------------------------------------------------- */
-
 /* The products of a unit that is on its way: weights as the lane reads them, columns, sub-scales. */
 template <class F> struct tiled_products {
-    const uint8_t *words;
+    tiled_part at;
     uint64_t b;
     uint32_t scales[2][64 / F::sub];
 };
 
 template <class F> DEVICE tiled_products<F> products_of(const tiled_part &p) {
     tiled_products<F> to;
-    to.words = p.tile + 16 * p.row + 4 * (lane_index() & 3u);
+    to.at = p;
     to.b = column_descriptor(shared_address(p.x), BLOCK_PIECE, BLOCK256_BYTES);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -46,7 +44,8 @@ DEVICE void folded_fragments(const tiled_products<F> &p, int j, uint32_t *high, 
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         uint32_t q[2];
-        fragment_words<F>(p.words + 128 * h, j, &q[0], &q[1]);
+        superblock_words<F>::get(p.at.tile, p.at.row + 8u * (uint32_t)h, lane_index() & 3u, j,
+                                 p.at.table, &q[0], &q[1]);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             int at = F::sub == 32 ? j : 2 * j + i;
@@ -132,88 +131,6 @@ DEVICE void add_superblock(const tiled_part &p, const float *n, tiled_outputs *t
             float yd = i & 1 ? y.y : y.x, term = r.d[i / 2] * yd * n[4 * e + i];
             if constexpr (F::min_sub != 0) {
                 term = term - r.dmin[i / 2] * yd * m[i];
-            }
-            to->v[4 * e + i] = to->v[4 * e + i] + term;
-        }
-    }
-}
-
-/* ---- units of 32 ------------------------------------------------------------------------------------ */
-
-/* Bytes of weights times 2^shift to the weights. */
-template <class F> DEVICE uint32_t unshifted(uint32_t q) {
-    if constexpr (F::shift == 0) {
-        return q;
-    } else {
-        constexpr uint32_t each = 0x01010101u;
-        return minus_bytes((q ^ 0x80808080u) >> F::shift & (255u >> F::shift) * each,
-                           (128u >> F::shift) * each);
-    }
-}
-
-/* The integer sums of one unit of the stage in f32. */
-template <class F> DEVICE void unit_sums(const tiled_part &p, uint32_t slot, float *n) {
-    typedef tiled_stage<F> shape;
-    const uint8_t *words = p.tile + slot * (shape::unit_codes + shape::unit_rest) + 16 * p.row +
-                           4 * (lane_index() & 3u);
-    uint32_t a[4];
-    int32_t sums[32];
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        uint32_t w[4 * ROWS32_WORDS(F)] = {}, q[8];
-#pragma unroll
-        for (int c = 0; c < unit_parts<F>::pieces; c++) {
-            w[4 * c] = *(const uint32_t *)(words + 128 * h + c * 512);
-        }
-        F::decode(w, 0, q, 0);
-        a[h] = unshifted<F>(q[0]);
-        a[2 + h] = unshifted<F>(q[4]);
-    }
-    warpgroup_fence();
-    warpgroup_mma_signed(sums, a,
-                         column_descriptor(shared_address(p.x) + slot * 2 * BLOCK_PIECE, BLOCK_PIECE,
-                                           BLOCK32_BYTES),
-                         0);
-    warpgroup_commit();
-    warpgroup_wait<0>();
-    outputs_ready(sums);
-#pragma unroll
-    for (int o = 0; o < 32; o++) {
-        n[o] = (float)sums[o];
-    }
-}
-
-/* Adds the terms of one unit, whose sums n has; unit: its number in the row. */
-template <class F>
-DEVICE void add_unit(const tiled_part &p, uint32_t slot, uint32_t unit, uint32_t dialect,
-                     const float *n, tiled_outputs *to) {
-    typedef tiled_stage<F> shape;
-    constexpr int each = unit_parts<F>::rest;
-    const uint8_t *rest = p.tile + slot * (shape::unit_codes + shape::unit_rest) +
-                          shape::unit_codes + unit % 4u * each;
-    const uint8_t *x = p.x + slot * 32u + 8u * (lane_index() & 3u);
-    float d[2], xm[2];
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        uint32_t w[4 * ROWS32_WORDS(F)] = {};
-        unit_rest<F>(rest, p.row + 8u * (uint32_t)h, w);
-        d[h] = F::scale(w, 0, 0, dialect);
-        if constexpr (F::min_sub != 0) {
-            xm[h] = F::min(w, 0);
-        }
-    }
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
-        float2 y = *(const float2 *)(x + e * BLOCK32_BYTES + BLOCK32_SCALES);
-        float2 sum = make_float2(0.0f, 0.0f);
-        if constexpr (F::min_sub != 0) {
-            sum = *(const float2 *)(x + e * BLOCK32_BYTES + BLOCK32_SUMS);
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float yd = i & 1 ? y.y : y.x, term = d[i / 2] * yd * n[4 * e + i];
-            if constexpr (F::min_sub != 0) {
-                term = term + xm[i / 2] * yd * (i & 1 ? sum.y : sum.x);
             }
             to->v[4 * e + i] = to->v[4 * e + i] + term;
         }

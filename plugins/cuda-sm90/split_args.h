@@ -29,8 +29,10 @@ typedef struct split_args {
      SPLIT_EXCHANGE_BYTES(dim, heads, (dim) / 32))
 #define TENSOR_HEADS 4
 #define TENSOR_WAVES 4
-#define SPLIT_TENSOR_BYTES(dim)                                                                    \
-    (TENSOR_WAVES * 64 * (2 * (dim) + 16 + 8) + 128 +                                              \
+/* A row in a slot: 16 bytes more keep rows apart in the banks; one of 128 bytes is permuted instead. */
+#define TENSOR_ROW(bytes) ((bytes) == 128 ? 128 : (bytes) + 16)
+#define SPLIT_TENSOR_BYTES(dim, element)                                                           \
+    (TENSOR_WAVES * 64 * (TENSOR_ROW((element) * (dim)) + 8) + 128 +                               \
      SPLIT_EXCHANGE_BYTES(dim, TENSOR_HEADS, TENSOR_WAVES))
 
 #endif /* OPREG_SM90_SPLIT_ARGS_H */

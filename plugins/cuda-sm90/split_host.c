@@ -11,7 +11,8 @@
 #define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
     {dim, heads, kv, blocks, SPLIT_PART_BYTES(dim, heads, element)},
 #define SPLIT_MERGE(dim)                    {dim, 0, 0, 0, 0},
-#define SPLIT_TENSOR(dim, name, kv, blocks) {dim, -1, kv, blocks, SPLIT_TENSOR_BYTES(dim)},
+#define SPLIT_TENSOR(dim, name, kv, element, blocks)                                               \
+    {dim, -1, kv, blocks, SPLIT_TENSOR_BYTES(dim, element)},
 static const struct split_kernel {
     int32_t dim, heads; /* heads 0: the merge; -1: tensor_attention */
     uint32_t kv, blocks, shared;
@@ -185,8 +186,8 @@ static opreg_status run_both(const gpu_plan *plan, const opreg_paged_attn_decode
 opreg_status tensor_attention_supports(const opreg_device *dev, const void *problem,
                                        char reason[128]) {
     const opreg_paged_attn_decode *p = problem;
-    if (p->kv_dtype != OPREG_BF16 && p->kv_dtype != OPREG_F16) {
-        snprintf(reason, 128, "cache dtype %u is not one of bf16 f16", p->kv_dtype);
+    if (p->kv_dtype == OPREG_F32) {
+        snprintf(reason, 128, "cache dtype %u is not one of bf16 f16 f8_e4m3", p->kv_dtype);
         return OPREG_E_UNSUPPORTED;
     }
     if (symbol_of(p->head_dim, -1, p->kv_dtype) ==

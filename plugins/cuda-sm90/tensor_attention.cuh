@@ -6,14 +6,18 @@
  * neighbouring positions of each segment, in four slots of 16 rows that hold K and then V.  Scores
  * are q * K^T: q's rows are the heads' upper halves, then their lower ones, each of the cache's
  * type, so that q counts with twice the cache's precision.  The weights lie as the second product,
- * V^T * weights, wants them, again as upper and lower halves.  One maximum a wave and segment. */
+ * V^T * weights, wants them, again as upper and lower halves.  One maximum a wave and segment.
+ *
+ * A cache of fp8 becomes f16, exactly, between shared memory and the products.  Two neighbours are one
+ * element of a loaded block then, so that a lane's elements of a row are four neighbours, and rows g
+ * and g + 8 of an output are neighbouring columns of V. */
 #ifndef OPREG_SM90_TENSOR_ATTENTION_CUH
 #define OPREG_SM90_TENSOR_ATTENTION_CUH
 
 #include "split_finish.cuh"
 
-template <int DIM> struct __align__(128) tensor_shared {
-    uint8_t slots[TENSOR_WAVES][4][16][2 * DIM + 16]; /* 16 more bytes a row: no two in one bank */
+template <int DIM, int ELEMENT> struct __align__(128) tensor_shared {
+    uint8_t slots[TENSOR_WAVES][4][16][TENSOR_ROW(ELEMENT * DIM)];
     split_exchange<DIM, TENSOR_HEADS, TENSOR_WAVES> exchange;
     uint32_t k_at[TENSOR_WAVES][64], v_at[TENSOR_WAVES][64];
 };
@@ -76,25 +80,49 @@ DEVICE void load_blocks_transposed(uint32_t *a, uint32_t address) {
                  : "memory");
 }
 
+/* Two of fp8 to f16. */
+DEVICE uint32_t widen_pair(uint32_t two) {
+    uint32_t pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)two));
+    return pair;
+}
+
+/* How a cache's rows become operands: their type there, bytes of an element, elements of 32 bytes. */
+template <uint32_t KV> struct tensor_cache {
+    static const bool small = KV == OPREG_F8_E4M3;
+    static const uint32_t operand = small ? (uint32_t)OPREG_F16 : KV;
+    static const int element = small ? 1 : 2, steps = small ? 2 : 1;
+};
+
+/* Where a piece of 16 bytes of a row lies in it. */
+template <int BYTES> DEVICE uint32_t piece_at(uint32_t row, uint32_t piece) {
+    return TENSOR_ROW(BYTES) == 128 ? (piece ^ (row & 7u)) * 16u : piece * 16u;
+}
+
+/* And the piece so many bytes behind that at `first`, a multiple of 32. */
+template <int BYTES> DEVICE uint32_t pair_at(uint32_t first, int bytes) {
+    return TENSOR_ROW(BYTES) == 128 ? first ^ (uint32_t)bytes : first + (uint32_t)bytes;
+}
+
 /* 16 rows into a slot that all lanes have read; keys has a bit a row that is there. */
-template <int DIM>
+template <int BYTES>
 DEVICE void bring_tile(uint32_t slot, const uint8_t *from, const uint32_t *at, uint32_t keys,
                        bool aligned) {
-    constexpr int PIECES = DIM / 8, ROWS = 32 / PIECES; /* rows of one copy of the wave */
+    constexpr int PIECES = BYTES / 16, ROWS = 32 / PIECES; /* rows of one copy of the wave */
     uint32_t lane = lane_index(), row = lane / PIECES, piece = lane % PIECES;
     if (!aligned) {
 #pragma unroll 1
         for (uint32_t r = row; r < 16u; r += ROWS) {
-            const uint16_t *source = (const uint16_t *)(from + (uint64_t)(at[r] + piece * 2u) * 8u);
+            const uint8_t *source = from + (uint64_t)(at[r] + piece * 2u) * 8u;
             uint32_t w[4] = {0u, 0u, 0u, 0u};
             if (keys >> r & 1u) {
 #pragma unroll
-                for (int i = 0; i < 8; i++) {
-                    w[i / 2] |= (uint32_t)source[i] << 16 * (i & 1);
+                for (int i = 0; i < 16; i++) {
+                    w[i / 4] |= (uint32_t)source[i] << 8 * (i & 3);
                 }
             }
             asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(
-                             slot + r * (2 * DIM + 16) + piece * 16u),
+                             slot + r * TENSOR_ROW(BYTES) + piece_at<BYTES>(r, piece)),
                          "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
                          : "memory");
         }
@@ -103,7 +131,7 @@ DEVICE void bring_tile(uint32_t slot, const uint8_t *from, const uint32_t *at, u
 #pragma unroll 4
     for (int i = 0; i < 16 / ROWS; i++) {
         uint32_t r = row + (uint32_t)(i * ROWS);
-        copy_later<16>(slot + r * (2 * DIM + 16) + piece * 16u,
+        copy_later<16>(slot + r * TENSOR_ROW(BYTES) + piece_at<BYTES>(r, piece),
                        from + (uint64_t)(at[r] + piece * 2u) * 8u, (keys & 1u << r) != 0u);
     }
 }
@@ -120,20 +148,24 @@ template <uint32_t TYPE> DEVICE float query_element(const void *q, int64_t at) {
     return value;
 }
 
-/* q of the lane's head: elements 16k + 2t, + 1, + 8, + 9 as pairs.  f16 has q scaled by a power of
- * two that keeps it in range; the scores are to be multiplied by what is returned. */
+/* q of the lane's head: elements 16k + 2t, + 1, + 8, + 9 as pairs, or with fp8 16k + 4t .. + 3.  f16 has
+ * q scaled by a power of two that keeps it in range; the scores are to be multiplied by what is
+ * returned. */
 template <int DIM, uint32_t KV, uint32_t TYPE>
 DEVICE float load_queries(const void *q, int64_t at, bool rest, uint32_t (*pairs)[2]) {
+    constexpr uint32_t OPERAND = tensor_cache<KV>::operand;
+    constexpr bool SMALL = tensor_cache<KV>::small;
     int t = (int)(lane_index() & 3u);
     float back = 1.0f, to = 1.0f, values[DIM / 16][4];
 #pragma unroll
     for (int k = 0; k < DIM / 16; k++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            values[k][i] = query_element<TYPE>(q, at + 16 * k + 2 * t + (i & 1) + 8 * (i / 2));
+            int of = SMALL ? 4 * t + i : 2 * t + (i & 1) + 8 * (i / 2);
+            values[k][i] = query_element<TYPE>(q, at + 16 * k + of);
         }
     }
-    if (KV == OPREG_F16 && TYPE != OPREG_F16) {
+    if (OPERAND == OPREG_F16 && TYPE != OPREG_F16) {
         float most = 0.0f;
 #pragma unroll
         for (int i = 0; i < DIM / 4; i++) {
@@ -151,7 +183,7 @@ DEVICE float load_queries(const void *q, int64_t at, bool rest, uint32_t (*pairs
     for (int k = 0; k < DIM / 16; k++) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            pairs[k][i] = half_of_pair<KV>(values[k][2 * i] * to, values[k][2 * i + 1] * to, rest);
+            pairs[k][i] = half_of_pair<OPERAND>(values[k][2 * i] * to, values[k][2 * i + 1] * to, rest);
         }
     }
     return back;
@@ -159,9 +191,13 @@ DEVICE float load_queries(const void *q, int64_t at, bool rest, uint32_t (*pairs
 
 /* The run's segments that have keys. */
 template <int DIM, uint32_t KV>
-DEVICE void attend_run(const split_args &args, const split_place &place, tensor_shared<DIM> &shared,
+DEVICE void attend_run(const split_args &args, const split_place &place,
+                       tensor_shared<DIM, tensor_cache<KV>::element> &shared,
                        thread_part<DIM / 32> *part) {
-    constexpr uint32_t ROW = 2 * DIM + 16, SLOT = 16 * ROW;
+    typedef tensor_cache<KV> cache;
+    constexpr uint32_t OPERAND = cache::operand;
+    constexpr int BYTES = cache::element * DIM;
+    constexpr uint32_t ROW = TENSOR_ROW(BYTES), SLOT = 16 * ROW;
     const attention_args &a = args.base;
     bool aligned = args.aligned != 0;
     uint32_t lane = lane_index(), wave = wave_index(), g = lane >> 2, t = lane & 3u;
@@ -185,7 +221,7 @@ DEVICE void attend_run(const split_args &args, const split_place &place, tensor_
     wave_barrier();
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-        bring_tile<DIM>(slots + c * SLOT, k_from, k_at + 16 * c, mask[c / 2] >> 16 * (c & 1),
+        bring_tile<BYTES>(slots + c * SLOT, k_from, k_at + 16 * c, mask[c / 2] >> 16 * (c & 1),
                         aligned);
         close_copies();
     }
@@ -197,8 +233,13 @@ DEVICE void attend_run(const split_args &args, const split_place &place, tensor_
     float back = a.q_dtype == OPREG_F32    ? load_queries<DIM, KV, OPREG_F32>(a.q, q_at, rest, q)
                  : a.q_dtype == OPREG_BF16 ? load_queries<DIM, KV, OPREG_BF16>(a.q, q_at, rest, q)
                                            : load_queries<DIM, KV, OPREG_F16>(a.q, q_at, rest, q);
-    /* the row and the half of 16 columns whose address the lane gives */
-    uint32_t block = slots + ((lane & 7u) + (lane >> 4) * 8u) * ROW + (lane >> 3 & 1u) * 16u;
+    float scale = a.scale * back;
+    if constexpr (cache::small) {
+        scale = scale * a.k_scale[place.kv_head];
+    }
+    /* the row and the half of 32 bytes whose address the lane gives; of piece pairs from the first on */
+    uint32_t block = slots + ((lane & 7u) + (lane >> 4) * 8u) * ROW;
+    uint32_t first = piece_at<BYTES>(lane, lane >> 3 & 1u);
 #pragma unroll 1
     for (int32_t segment = place.first; segment < place.end; segment++) {
         bool more = segment + 1 < place.end;
@@ -212,14 +253,22 @@ DEVICE void attend_run(const split_args &args, const split_place &place, tensor_
             wait_for_copies<3>();
             wave_barrier();
 #pragma unroll
-            for (int k = 0; k < DIM / 16; k++) {
+            for (int k = 0; k < DIM / 16; k += cache::steps) {
                 uint32_t b[4];
-                load_blocks(b, block + c * SLOT + k * 32);
-                multiply16<KV>(d[0], q[k][0], 0u, q[k][1], 0u, b[0], b[1]);
-                multiply16<KV>(d[1], q[k][0], 0u, q[k][1], 0u, b[2], b[3]);
+                load_blocks(b, block + c * SLOT + pair_at<BYTES>(first, k * (32 / cache::steps)));
+                if constexpr (cache::small) {
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        multiply16<OPERAND>(d[i / 2], q[k + i % 2][0], 0u, q[k + i % 2][1], 0u,
+                                            widen_pair(b[i]), widen_pair(b[i] >> 16));
+                    }
+                } else {
+                    multiply16<OPERAND>(d[0], q[k][0], 0u, q[k][1], 0u, b[0], b[1]);
+                    multiply16<OPERAND>(d[1], q[k][0], 0u, q[k][1], 0u, b[2], b[3]);
+                }
             }
             wave_barrier();
-            bring_tile<DIM>(slots + c * SLOT, v_from, v_at + 16 * c, mask[c / 2] >> 16 * (c & 1),
+            bring_tile<BYTES>(slots + c * SLOT, v_from, v_at + 16 * c, mask[c / 2] >> 16 * (c & 1),
                             aligned);
             close_copies();
 #pragma unroll
@@ -241,12 +290,12 @@ DEVICE void attend_run(const split_args &args, const split_place &place, tensor_
         if (a.softcap != 0.0f) {
 #pragma unroll
             for (int i = 0; i < 16; i++) {
-                s[i / 4][i & 3] = canonical_score(s[i / 4][i & 3], 1.0f, a.scale * back, a.softcap);
+                s[i / 4][i & 3] = canonical_score(s[i / 4][i & 3], 1.0f, scale, a.softcap);
             }
         } else {
 #pragma unroll
             for (int i = 0; i < 16; i++) {
-                s[i / 4][i & 3] *= a.scale * back;
+                s[i / 4][i & 3] *= scale;
             }
         }
 #pragma unroll
@@ -273,8 +322,8 @@ DEVICE void attend_run(const split_args &args, const split_place &place, tensor_
                               : 0.0f;
                 sums.l = sums.l + s[c][i];
             }
-            weights[c][0] = half_of_pair<KV>(s[c][0], s[c][1], rest);
-            weights[c][1] = half_of_pair<KV>(s[c][2], s[c][3], rest);
+            weights[c][0] = half_of_pair<OPERAND>(s[c][0], s[c][1], rest);
+            weights[c][1] = half_of_pair<OPERAND>(s[c][2], s[c][3], rest);
         }
         sums.l = sums.l + wave_xor(sums.l, 1);
         sums.l = sums.l + wave_xor(sums.l, 2);
@@ -292,14 +341,28 @@ DEVICE void attend_run(const split_args &args, const split_place &place, tensor_
             wait_for_copies<3>();
             wave_barrier();
 #pragma unroll
-            for (int n = 0; n < DIM / 16; n++) {
+            for (int n = 0; n < DIM / 16; n += cache::steps) {
                 uint32_t v[4];
-                load_blocks_transposed(v, block + c * SLOT + n * 32);
-                multiply16<KV>(o[n], v[0], v[1], v[2], v[3], weights[c][0], weights[c][1]);
+                load_blocks_transposed(
+                    v, block + c * SLOT + pair_at<BYTES>(first, n * (32 / cache::steps)));
+                if constexpr (cache::small) {
+#pragma unroll
+                    for (int i = 0; i < 4; i++) { /* a column's two keys beside each other */
+                        v[i] = __byte_perm(v[i], 0u, 0x3120u);
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        multiply16<OPERAND>(o[n + i], widen_pair(v[i]), widen_pair(v[i] >> 16),
+                                            widen_pair(v[2 + i]), widen_pair(v[2 + i] >> 16),
+                                            weights[c][0], weights[c][1]);
+                    }
+                } else {
+                    multiply16<OPERAND>(o[n], v[0], v[1], v[2], v[3], weights[c][0], weights[c][1]);
+                }
             }
             wave_barrier();
             if (more) {
-                bring_tile<DIM>(slots + c * SLOT, k_from, k_at + 16 * c,
+                bring_tile<BYTES>(slots + c * SLOT, k_from, k_at + 16 * c,
                                 next_mask[c / 2] >> 16 * (c & 1), aligned);
             }
             close_copies();
@@ -307,12 +370,13 @@ DEVICE void attend_run(const split_args &args, const split_place &place, tensor_
         split_exchange<DIM, TENSOR_HEADS, TENSOR_WAVES> &x = shared.exchange;
         block_barrier(); /* the segment ahead is read */
         bool upper = t >= 2u;
+        uint32_t column = cache::small ? 2u * g + (upper ? 1u : 0u) : g + (upper ? 8u : 0u);
 #pragma unroll
         for (int n = 0; n < DIM / 16; n++) {
 #pragma unroll
             for (int i = 0; i < 2; i++) { /* both halves of a head's weights */
                 float keep = upper ? o[n][2 + i] : o[n][i], send = upper ? o[n][i] : o[n][2 + i];
-                x.o[wave][2u * (t & 1u) + (uint32_t)i][16u * (uint32_t)n + g + (upper ? 8u : 0u)] =
+                x.o[wave][2u * (t & 1u) + (uint32_t)i][16u * (uint32_t)n + column] =
                     keep + wave_xor(send, 2);
             }
         }
@@ -334,7 +398,8 @@ DEVICE void attend_run(const split_args &args, const split_place &place, tensor_
 
 template <int DIM, uint32_t KV> DEVICE void tensor_part(const split_args &args) {
     extern __shared__ __align__(128) uint8_t split_memory[];
-    tensor_shared<DIM> &shared = *(tensor_shared<DIM> *)split_memory;
+    typedef tensor_shared<DIM, tensor_cache<KV>::element> memory;
+    memory &shared = *(memory *)split_memory;
     split_place place;
     thread_part<DIM / 32> part;
     let_next_launch_start();

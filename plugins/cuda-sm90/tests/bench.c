@@ -35,6 +35,20 @@ static int is_moe(opreg_op op) {
     return op == OPREG_OP_MOE_MATMUL || op == OPREG_OP_MOE_GLU || op == OPREG_OP_MOE_DOWN;
 }
 
+/* The operators whose weights are taken by a route, which is buffer OPREG_MOE_ROUTE_BUF of all. */
+typedef struct routed {
+    int64_t tokens;
+    int32_t top_k, experts; /* experts 0: not one of them                                         */
+} routed;
+
+static routed routed_of(const rig_case *c) {
+    const opreg_moe_matmul *p = &c->problem.moe;
+    const opreg_moe_ffn *f = &c->problem.ffn;
+    routed none = {0, 0, 0}, grouped = {p->tokens, p->top_k, p->experts},
+           ffn = {f->tokens, f->top_k, f->experts};
+    return c->op == OPREG_OP_MOE_FFN ? ffn : is_moe(c->op) ? grouped : none;
+}
+
 static double buffer_bytes(const rig_case *c) {
     double bytes = 0;
     for (uint32_t i = 0; i < c->num_bufs; i++) {
@@ -48,17 +62,17 @@ static double buffer_bytes(const rig_case *c) {
 
 /* Routes whose experts do not meet, written by the CPU's moe_route. */
 static void rotate_routes(rig *r, rig_case *c, rotation *out) {
-    const opreg_moe_matmul *p = &c->problem.moe;
-    int64_t entries = p->tokens * p->top_k;
-    int per_call = (int)(entries < p->experts ? entries : p->experts);
+    routed p = routed_of(c);
+    int64_t entries = p.tokens * p.top_k;
+    int per_call = (int)(entries < p.experts ? entries : p.experts);
     const opreg_kernel *route = rig_reference(r, OPREG_OP_MOE_ROUTE);
     opreg_moe_route rp = {.struct_size = sizeof rp,
                           .form = OPREG_ROUTE_TOPK,
-                          .tokens = p->tokens,
-                          .top_k = p->top_k,
-                          .experts = p->experts,
-                          .ids_stride = p->top_k,
-                          .weights_stride = p->top_k};
+                          .tokens = p.tokens,
+                          .top_k = p.top_k,
+                          .experts = p.experts,
+                          .ids_stride = p.top_k,
+                          .weights_stride = p.top_k};
     int32_t *ids = calloc((size_t)entries, 4);
     float *weights = calloc((size_t)entries, 4);
     uint64_t bytes = c->host[OPREG_MOE_ROUTE_BUF].bytes;
@@ -68,7 +82,7 @@ static void rotate_routes(rig *r, rig_case *c, rotation *out) {
         expert_bytes += (double)c->view[i].row_bytes * (double)c->view[i].n;
     }
     out->side_index = OPREG_MOE_ROUTE_BUF;
-    out->count = p->experts / per_call;
+    out->count = p.experts / per_call;
     out->count = out->count > MOST_NODES ? MOST_NODES : out->count < 1 ? 1 : out->count;
     out->bytes = expert_bytes * per_call + buffer_bytes(c);
     for (int s = 0; s < out->count; s++) {
@@ -82,7 +96,7 @@ static void rotate_routes(rig *r, rig_case *c, rotation *out) {
                            .workspace = {workspace, 0}};
         for (int64_t e = 0; e < entries; e++) {
             /* a walk that meets every expert once */
-            ids[e] = (int32_t)((((int64_t)s * per_call + e % per_call) * 37) % p->experts);
+            ids[e] = (int32_t)((((int64_t)s * per_call + e % per_call) * 37) % p.experts);
         }
         route->run(NULL, &rp, &call);
         out->side_buffer[s] = rig_alloc(r, bytes);
@@ -142,7 +156,7 @@ static void rotate_weights(rig *r, rig_case *c, int prepared, rotation *out) {
 
 static void rotate(rig *r, rig_case *c, int prepared, rotation *out) {
     memset(out, 0, sizeof *out);
-    if (is_moe(c->op)) {
+    if (routed_of(c).experts != 0) {
         rotate_routes(r, c, out);
     } else if (c->op == OPREG_OP_PAGED_ATTN_DECODE) {
         rotate_tables(r, c, out);
@@ -486,14 +500,20 @@ int main(int argc, char **argv) {
     }
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=q8_k y=f32");
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=f32 y=f32 glu=silu");
-    static const char *const many[] = {"q4_k", "q5_k", "q6_k", "q3_k",   "q2_k",
-                                       "q4_0", "q8_0", "q4_1", "iq4_nl", "mxfp4"};
+    static const char *const many[] = {"q4_k",    "q5_k",    "q6_k",   "q3_k",  "q2_k",
+                                       "q4_0",    "q8_0",    "q4_1",   "iq4_nl", "mxfp4",
+                                       "q5_0",    "q5_1",    "q2_0",   "rocmfp4", "iq4_xs",
+                                       "iq2_xxs", "iq2_s",   "iq3_xxs", "iq3_s", "iq1_m"};
     for (size_t f = 0; f < sizeof many / sizeof many[0]; f++) {
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=512 n=4096 k=4096 b=%s x=f32 y=f32", many[f]);
     }
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=512 n=4096 k=14336 b=q4_k x=f32 y=f32");
     for (int m = 16; m <= 256; m *= 2) {
-        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=4096 k=4096 b=q4_k x=f32 y=f32", m);
+        static const char *const some[] = {"q4_k", "q6_k", "q4_0", "q8_0", "q2_0", "iq3_s"};
+        for (size_t f = 0; f < sizeof some / sizeof some[0]; f++) {
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=4096 k=4096 b=%s x=f32 y=f32", m, some[f]);
+        }
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=14336 k=4096 b=q4_k x=f32 y=f32", m);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=14336 k=4096 b=q4_0 x=f32 y=f32", m);
     }
     TRY(OPREG_OP_MOE_GLU,
@@ -519,6 +539,16 @@ int main(int argc, char **argv) {
             "tokens=%d top_k=10 experts=512 n=2560 k=640 b=iq4_nl x=f32 y=f32 rows=dst", t);
         TRY(OPREG_OP_MOE_DOWN,
             "tokens=%d top_k=8 experts=256 n=2048 k=512 b=q6_k x=f32 y=f32 rows=dst", t / 2);
+    }
+    for (int t = 1; t <= 4; t *= 4) {
+        TRY(OPREG_OP_MOE_FFN,
+            "tokens=%d top_k=10 experts=512 hidden=2560 inter=640 b=iq4_nl down=iq4_nl x=f32 y=f32 "
+            "glu=silu",
+            t);
+        TRY(OPREG_OP_MOE_FFN,
+            "tokens=%d top_k=8 experts=256 hidden=2048 inter=512 b=q4_k down=q6_k x=f32 y=f32 "
+            "glu=silu",
+            t);
     }
     static const struct {
         int seqs, hq, hk, d, len;

@@ -140,6 +140,9 @@ int main(int argc, char **argv) {
             (long long)7168, info->name);
         TRY(OPREG_OP_MOE_DOWN, "tokens=5 top_k=3 experts=6 n=96 k=%lld b=%s x=f32 y=f32 rows=dst",
             (long long)(block > 128 ? 256 : 640), info->name);
+        TRY(OPREG_OP_MOE_DOWN,
+            "tokens=33 top_k=2 experts=40 n=1056 k=%lld b=%s x=f32 y=f32 rows=dst",
+            (long long)(block > 128 ? 512 : 640), info->name);
         TRY(OPREG_OP_MOE_FFN,
             "tokens=5 top_k=3 experts=6 hidden=256 inter=256 b=%s down=%s x=f32 y=bf16 glu=silu",
             info->name, format_at((f + 5) % format_count())->name);

@@ -142,7 +142,12 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
         }
         if (f->team != 0) {
             assert_symbol(f->team, name, "team");
-            assert_symbol(f->team + 1u, name, "tiled");
+        }
+        assert_symbol(f->more + ROWS32_SHORT, name, "short");
+        assert_symbol(f->more + ROWS32_WIDE16, name, "wide16");
+        assert_symbol(f->more + ROWS32_WIDE32, name, "wide32");
+        if (f->unit == 256u) {
+            assert_symbol(f->more + ROWS32_TILED, name, "tiled");
         }
     }
     assert_string_equal(sm90_program.symbols[SM90_RECORDS].name, "rows32_records");
@@ -188,8 +193,12 @@ static void a_refusal_names_the_number(void **state) {
                      OPREG_OK);
     assert_int_equal(
         kernel_named(&plugin, "tensor_attention")->supports(&device, &attention, reason),
+        OPREG_OK);
+    attention.kv_dtype = OPREG_F32;
+    assert_int_equal(
+        kernel_named(&plugin, "tensor_attention")->supports(&device, &attention, reason),
         OPREG_E_UNSUPPORTED);
-    assert_non_null(strstr(reason, "is not one of bf16 f16"));
+    assert_non_null(strstr(reason, "is not one of bf16 f16 f8_e4m3"));
     attention.kv_dtype = OPREG_F16;
     attention.head_dim = 256;
     assert_int_equal(
@@ -205,39 +214,56 @@ static void a_refusal_names_the_number(void **state) {
     assert_string_equal(reason, "a cache of 32768 pages is larger than 32 GiB");
 }
 
-static void many_rows_of_x_go_in_tiles_where_the_format_has_them(void **state) {
+static void many_rows_of_x_have_a_kernel_whatever_the_format(void **state) {
     opreg_plugin plugin = entered();
     opreg_device device = {.struct_size = sizeof device};
-    opreg_matmul_bt_quant matmul = {.b_dtype = OPREG_Q4_K,
-                                    .m = 65,
-                                    .n = 8192,
-                                    .k = 28672,
-                                    .layout = OPREG_LAYOUT_ANY};
+    opreg_matmul_bt_quant matmul = {.n = 8192, .k = 28672, .layout = OPREG_LAYOUT_ANY};
     const opreg_kernel *eight = kernel_named(&plugin, "rows32_eight");
     const opreg_kernel *tiled = kernel_named(&plugin, "rows32_tiled");
     char reason[128] = "";
     (void)state;
+    for (const uint32_t *format = rows32_formats; *format != 0; format++) {
+        int large = rows32_format_find(*format)->unit == 256u;
+        matmul.b_dtype = *format;
+        matmul.m = 256;
+        assert_int_equal(eight->supports(&device, &matmul, reason), OPREG_OK);
+        matmul.m = 257;
+        assert_int_equal(eight->supports(&device, &matmul, reason),
+                         large ? OPREG_E_UNSUPPORTED : OPREG_OK);
+        assert_int_equal(tiled->supports(&device, &matmul, reason),
+                         large ? OPREG_OK : OPREG_E_UNSUPPORTED);
+    }
+    matmul.b_dtype = OPREG_Q4_K;
     assert_int_equal(eight->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
-    assert_string_equal(reason, "m 65 is above 48");
-    assert_int_equal(tiled->supports(&device, &matmul, reason), OPREG_OK);
-    matmul.m = 8;
-    assert_int_equal(eight->supports(&device, &matmul, reason), OPREG_OK);
-    matmul.m = 5000;
-    matmul.b_dtype = OPREG_IQ2_S;
-    assert_int_equal(eight->supports(&device, &matmul, reason), OPREG_OK);
-    assert_int_equal(tiled->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "m 257 is above 256");
 }
 
-static void a_row_of_x_too_long_for_a_team_needs_planes_not_records(void **state) {
+static void large_tiles_are_for_calls_that_fill_the_device(void **state) {
+    (void)state;
+    assert_true(rows32_wide_wins(4096, 33, 132));
+    assert_true(rows32_wide_wins(4096, 128, 132));
+    assert_false(rows32_wide_wins(4096, 256, 132));
+    assert_false(rows32_wide_wins(14336, 64, 132));
+    for (int64_t n = 32; n < 200000; n += 1984) {
+        assert_true(rows32_wide_wins(n, ROWS32_WIDE_MOST, 132));
+    }
+}
+
+static void rows_of_x_have_room_as_records_and_as_blocks(void **state) {
     opreg_plugin plugin = entered();
     opreg_device device = {.struct_size = sizeof device};
     opreg_matmul_bt_quant matmul = {.b_dtype = OPREG_Q4_K, .m = 8, .n = 64, .x_dtype = OPREG_F32};
     const opreg_kernel *eight = kernel_named(&plugin, "rows32_eight");
+    const rows32_format *q4_k = rows32_format_find(OPREG_Q4_K);
     (void)state;
-    matmul.k = 4096;
-    assert_int_equal(eight->workspace(&device, &matmul), 8 * 4096 / 256 * 304);
-    matmul.k = 28672;
-    assert_int_equal(eight->workspace(&device, &matmul), planes_at(0, 8, 28672, 256).end);
+    for (matmul.k = 4096; matmul.k <= 28672; matmul.k *= 7) {
+        for (matmul.m = 1; matmul.m <= ROWS32_WIDE_MOST; matmul.m++) {
+            uint64_t bytes = eight->workspace(&device, &matmul);
+            assert_true(matmul.m > 8 || bytes >= rows32_records_bytes(q4_k, matmul.m, matmul.k));
+            assert_int_equal(bytes, rows32_blocks_bytes(q4_k, matmul.m, matmul.k));
+        }
+    }
+    assert_int_equal(rows32_blocks_bytes(q4_k, 9, 4096), 64 / 8 * (4096 / 256) * 2336);
 }
 
 int main(void) {
@@ -249,8 +275,9 @@ int main(void) {
         cmocka_unit_test(kernels_over_rows32_agree_with_the_layout),
         cmocka_unit_test(a_format_launches_the_kernels_named_after_it),
         cmocka_unit_test(a_refusal_names_the_number),
-        cmocka_unit_test(many_rows_of_x_go_in_tiles_where_the_format_has_them),
-        cmocka_unit_test(a_row_of_x_too_long_for_a_team_needs_planes_not_records),
+        cmocka_unit_test(many_rows_of_x_have_a_kernel_whatever_the_format),
+        cmocka_unit_test(large_tiles_are_for_calls_that_fill_the_device),
+        cmocka_unit_test(rows_of_x_have_room_as_records_and_as_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
