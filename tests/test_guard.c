@@ -199,9 +199,12 @@ static opreg_status fork_in_run(void *state, const void *problem, const opreg_ca
 }
 
 static opreg_status forking_entry(const opreg_host *host, opreg_plugin *out) {
-    static const opreg_kernel *rows[64];
+    static const opreg_kernel *rows[256];
     static opreg_kernel forking;
     opreg_status status = planted_entry(host, out);
+    if (out->num_kernels > sizeof rows / sizeof rows[0]) {
+        return OPREG_E_NOMEM;
+    }
     for (uint32_t i = 0; i < out->num_kernels; i++) {
         rows[i] = out->kernels[i];
         if (strcmp(rows[i]->name, "faithful_matmul") == 0) {
