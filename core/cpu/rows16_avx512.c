@@ -40,9 +40,6 @@ static inline VI or_i(VI a, VI b) {
 static inline VI add_i(VI a, VI b) {
     return _mm512_add_epi32(a, b);
 }
-static inline VI sub_i(VI a, VI b) {
-    return _mm512_sub_epi32(a, b);
-}
 #define shift_right_i(v, by)         _mm512_srli_epi32(v, (unsigned)(by))
 #define shift_left_i(v, by)          _mm512_slli_epi32(v, (unsigned)(by))
 #define shift_right_signed_i(v, by)  _mm512_srai_epi32(v, by)
