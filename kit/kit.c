@@ -55,10 +55,12 @@ static opreg_status load_options(kit *k, const opreg_kit_options *options) {
 }
 
 static void skip_uncounted(kit *k) {
-    for (size_t i = 0; opreg_kit_allocations == NULL && i < k->num_variants; i++) {
-        if (k->variants[i].where->is_cpu) {
+    for (size_t i = 0; i < k->num_variants; i++) {
+        if (k->variants[i].where->is_cpu && !k->variants[i].where->counts) {
             kit_skip(k, k->variants[i].row.plugin,
-                     "allocations of a run are not counted in this program");
+                     opreg_kit_allocations == NULL
+                         ? "allocations of a run are not counted in this program"
+                         : "allocations of a run are not counted beside a device's driver");
             return;
         }
     }

@@ -85,11 +85,23 @@ static void unwatch_page(uintptr_t page) {
     }
 }
 
+static int has_driver(opreg_registry *reg) {
+    opreg_device rows[64];
+    size_t count = opreg_devices(reg, rows, sizeof rows[0], 64);
+    for (size_t i = 0; i < count && i < 64; i++) {
+        if (rows[i].kind != OPREG_CPU) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 opreg_status place_open(opreg_registry *reg, const opreg_device *device, place *out) {
     opreg_status status;
     memset(out, 0, sizeof *out);
     out->device = *device;
     out->is_cpu = device->kind == OPREG_CPU;
+    out->counts = out->is_cpu && opreg_kit_allocations != NULL && !has_driver(reg);
     status = opreg_device_io_get(reg, device, &out->io, &out->host);
     if (status == OPREG_OK && !out->is_cpu) {
         status = out->io->stream_create(out->host, &out->device, &out->stream);

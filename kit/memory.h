@@ -17,7 +17,13 @@ typedef struct place {
     uint8_t *arena; /* device memory for all regions of one run; null on the CPU                    */
     uint64_t arena_bytes, arena_used;
     int is_cpu;
+    int counts; /* allocations, of a run on the CPU: in a program that can, and where no driver's own
+                 * threads allocate meanwhile                                                       */
 } place;
+
+/* Allocations that the process has made.  optional: a program that has no such function, for one that
+ * is built with sanitizers, is told that they are not counted. */
+extern uint64_t opreg_kit_allocations(void) __attribute__((weak));
 
 opreg_status place_open(opreg_registry *reg, const opreg_device *device, place *out);
 void place_close(place *where);

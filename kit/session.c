@@ -210,7 +210,7 @@ static void lock_inputs(session *s, void (*change)(const place *, region *)) {
 /* One run with everything that it may only read locked, its allocations counted and the thread's float
  * mode kept. */
 static opreg_status run_watched(session *s, const opreg_args *args) {
-    uint64_t before = opreg_kit_allocations != NULL ? opreg_kit_allocations() : 0;
+    uint64_t before = s->where->counts ? opreg_kit_allocations() : 0;
     fenv_t mode;
     opreg_status status;
     if (!s->where->is_cpu) {
@@ -224,7 +224,7 @@ static opreg_status run_watched(session *s, const opreg_args *args) {
         s->mode_changed = 1;
         (void)fesetenv(&mode);
     }
-    if (opreg_kit_allocations != NULL) {
+    if (s->where->counts) {
         s->allocations += opreg_kit_allocations() - before;
     }
     return status;

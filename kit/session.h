@@ -34,10 +34,6 @@ typedef struct session {
     uint64_t allocations; /* that the process made during the runs; 0 where nobody counts           */
 } session;
 
-/* Allocations that the process has made.  optional: a program that has no such function, for one that
- * is built with sanitizers, is told that they are not counted. */
-extern uint64_t opreg_kit_allocations(void) __attribute__((weak));
-
 /* 0 with a finding where the device or the library refuses something it must take. */
 int session_open(opreg_registry *reg, place *where, const opreg_plan *plan, const job *of,
                  surroundings around, session *out, finding *f);
