@@ -393,9 +393,10 @@ static opreg_status grouped_supports(const void *problem, char reason[128]) {
     return weight_supports(p->b_dtype, p->layout, p->experts, p->n, p->k, reason);
 }
 
+/* Also of calls that go one by one: a larger problem never needs less. */
 static uint64_t grouped_workspace(const void *problem) {
     const opreg_moe_matmul *p = problem;
-    return wants_eight(p) ? columns_workspace(p->b_dtype, p->x_dtype, x_rows_of(p), p->k) : 0;
+    return columns_workspace(p->b_dtype, p->x_dtype, x_rows_of(p), p->k);
 }
 
 void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_args *args) {
