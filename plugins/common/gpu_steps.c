@@ -15,23 +15,20 @@ static opreg_status refuse(const opreg_host *host, const char *what) {
 }
 
 /* Launches a step's kernel over rows, and groups of a row in the second dimension. */
-static opreg_status launch(const opreg_host *host, const opreg_device *dev, const char *wrong,
-                           enum step_kernel kernel, int64_t rows, int64_t groups, uint32_t threads,
-                           const void *parameters, void *stream) {
+static opreg_status launch(const opreg_host *host, const opreg_device *dev, enum step_kernel kernel,
+                           int64_t rows, int64_t groups, uint32_t threads, const void *parameters,
+                           void *stream) {
     const gpu_device *device = gpu_device_find(dev->ordinal);
     gpu_launch grid = {.symbol = gpu_first_step + kernel,
                        .grid_x = (uint32_t)rows,
                        .grid_y = (uint32_t)groups,
                        .grid_z = 1,
                        .block = threads};
-    if (wrong == NULL && (rows > MOST_ROWS || groups > 65535)) {
-        wrong = "the step has more rows, or a longer row, than one launch";
+    if (rows > MOST_ROWS || groups > 65535) {
+        return refuse(host, "the step has more rows, or a longer row, than one launch");
     }
-    if (wrong == NULL && device == NULL) {
-        wrong = "the device is not open in this plugin";
-    }
-    if (wrong != NULL) {
-        return refuse(host, wrong);
+    if (device == NULL) {
+        return refuse(host, "the device is not open in this plugin");
     }
     return rows == 0 || groups == 0 ? OPREG_OK : gpu_run(host, device, &grid, parameters, stream);
 }
@@ -41,13 +38,14 @@ static int64_t blocks_of(int64_t values, int64_t each) { return (values + each -
 static opreg_status gather(const opreg_host *host, const opreg_device *dev,
                            const opreg_step_gather *a, void *stream) {
     const char *wrong = step_gather_wrong(a);
-    const opreg_weight_view *table = a->table;
+    const opreg_weight_view *table;
     step_gather_args args;
-    if (wrong == NULL && gpu_format_find(table->format) == NULL) {
-        wrong = "gather: the table has a format of a plugin";
-    }
     if (wrong != NULL) {
         return refuse(host, wrong);
+    }
+    table = a->table;
+    if (gpu_format_find(table->format) == NULL) {
+        return refuse(host, "gather: the table has a format of a plugin");
     }
     args = (step_gather_args){.data = table->data,
                               .side = table->side,
@@ -58,50 +56,78 @@ static opreg_status gather(const opreg_host *host, const opreg_device *dev,
                               .row_bytes = table->row_bytes,
                               .format = table->format,
                               .scale = a->scale};
-    return launch(host, dev, NULL, STEP_GATHER, a->rows, blocks_of(table->k, STEPS_THREADS),
+    return launch(host, dev, STEP_GATHER, a->rows, blocks_of(table->k, STEPS_THREADS),
                   STEPS_THREADS, &args, stream);
 }
 
 static opreg_status norm(const opreg_host *host, const opreg_device *dev, const opreg_step_norm *a,
                          void *stream) {
-    return launch(host, dev, step_norm_wrong(a), STEP_NORM, a->rows, 1, STEPS_THREADS, a, stream);
+    const char *wrong = step_norm_wrong(a);
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    return launch(host, dev, STEP_NORM, a->rows, 1, STEPS_THREADS, a, stream);
 }
 
 static opreg_status heads(const opreg_host *host, const opreg_device *dev,
                           const opreg_step_heads *a, void *stream) {
-    return launch(host, dev, step_heads_wrong(a), STEP_HEADS, a->tokens,
+    const char *wrong = step_heads_wrong(a);
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    return launch(host, dev, STEP_HEADS, a->tokens,
                   blocks_of((int64_t)a->q_heads + a->kv_heads, STEPS_HEADS_THREADS / 32),
                   STEPS_HEADS_THREADS, a, stream);
 }
 
 static opreg_status experts(const opreg_host *host, const opreg_device *dev,
                             const opreg_step_experts *a, void *stream) {
-    return launch(host, dev, step_experts_wrong(a), STEP_EXPERTS,
+    const char *wrong = step_experts_wrong(a);
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    return launch(host, dev, STEP_EXPERTS,
                   blocks_of(a->tokens, STEPS_THREADS / 32), 1, STEPS_THREADS, a, stream);
 }
 
 static opreg_status glu(const opreg_host *host, const opreg_device *dev, const opreg_step_glu *a,
                         void *stream) {
-    return launch(host, dev, step_glu_wrong(a), STEP_GLU, blocks_of(a->count, STEPS_THREADS), 1,
+    const char *wrong = step_glu_wrong(a);
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    return launch(host, dev, STEP_GLU, blocks_of(a->count, STEPS_THREADS), 1,
                   STEPS_THREADS, a, stream);
 }
 
 static opreg_status cap(const opreg_host *host, const opreg_device *dev, const opreg_step_cap *a,
                         void *stream) {
-    return launch(host, dev, step_cap_wrong(a), STEP_CAP, blocks_of(a->count, STEPS_THREADS), 1,
+    const char *wrong = step_cap_wrong(a);
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    return launch(host, dev, STEP_CAP, blocks_of(a->count, STEPS_THREADS), 1,
                   STEPS_THREADS, a, stream);
 }
 
 static opreg_status argmax(const opreg_host *host, const opreg_device *dev,
                            const opreg_step_argmax *a, void *stream) {
-    return launch(host, dev, step_argmax_wrong(a), STEP_ARGMAX, a->rows, 1, STEPS_ARGMAX_THREADS,
+    const char *wrong = step_argmax_wrong(a);
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    return launch(host, dev, STEP_ARGMAX, a->rows, 1, STEPS_ARGMAX_THREADS,
                   a, stream);
 }
 
 static opreg_status compare(const opreg_host *host, const opreg_device *dev,
                             const opreg_step_compare *a, void *stream) {
-    int64_t parts = a->rows > 0 && a->length > 0 ? OPREG_DIFFERENCE_PARTS : 0;
-    return launch(host, dev, step_compare_wrong(a), STEP_COMPARE, parts, 1, STEPS_THREADS, a,
+    const char *wrong = step_compare_wrong(a);
+    if (wrong != NULL) {
+        return refuse(host, wrong);
+    }
+    return launch(host, dev, STEP_COMPARE,
+                  a->rows > 0 && a->length > 0 ? OPREG_DIFFERENCE_PARTS : 0, 1, STEPS_THREADS, a,
                   stream);
 }
 

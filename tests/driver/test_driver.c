@@ -121,6 +121,26 @@ static void the_whole_step_runs_on_every_device(void **state) {
     close_registry(reg);
 }
 
+static void steps_refuse_a_missing_argument(void **state) {
+    opreg_registry *reg = registry();
+    const opreg_device_steps *steps = NULL;
+    const opreg_host *host = NULL;
+    opreg_device rows[4];
+    (void)state;
+    assert_works(opreg_enable(reg, plugin, "on"));
+    assert_int_equal(devices(reg, rows, 4), 2);
+    assert_works(opreg_device_steps_get(reg, &rows[0], &steps, &host));
+    assert_int_equal(steps->gather(host, &rows[0], NULL, NULL), OPREG_E_ARG);
+    assert_int_equal(steps->norm(host, &rows[0], NULL, NULL), OPREG_E_ARG);
+    assert_int_equal(steps->heads(host, &rows[0], NULL, NULL), OPREG_E_ARG);
+    assert_int_equal(steps->experts(host, &rows[0], NULL, NULL), OPREG_E_ARG);
+    assert_int_equal(steps->glu(host, &rows[0], NULL, NULL), OPREG_E_ARG);
+    assert_int_equal(steps->cap(host, &rows[0], NULL, NULL), OPREG_E_ARG);
+    assert_int_equal(steps->argmax(host, &rows[0], NULL, NULL), OPREG_E_ARG);
+    assert_int_equal(steps->compare(host, &rows[0], NULL, NULL), OPREG_E_ARG);
+    close_registry(reg);
+}
+
 /* Calls whose failure nobody can be told of: releases, and what makes the caller's device current
  * again. */
 static int is_quiet(const char *call) {
@@ -517,6 +537,7 @@ int main(int argc, char **argv) {
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_whole_step_runs_on_every_device, every_test),
+        cmocka_unit_test_setup(steps_refuse_a_missing_argument, every_test),
         cmocka_unit_test_setup(every_call_of_the_driver_may_fail_once, every_test),
         cmocka_unit_test_setup(memory_that_the_device_does_not_have_is_no_memory, every_test),
         cmocka_unit_test_setup(a_device_lost_at_any_call_takes_only_itself_down, every_test),
