@@ -60,76 +60,25 @@ static opreg_status gather(const opreg_host *host, const opreg_device *dev,
                   STEPS_THREADS, &args, stream);
 }
 
-static opreg_status norm(const opreg_host *host, const opreg_device *dev, const opreg_step_norm *a,
-                         void *stream) {
-    const char *wrong = step_norm_wrong(a);
-    if (wrong != NULL) {
-        return refuse(host, wrong);
+/* A step whose kernel takes the caller's arguments as they are. */
+#define STEP(name, kernel, rows, groups, threads)                                                  \
+    static opreg_status name(const opreg_host *host, const opreg_device *dev,                      \
+                             const opreg_step_##name *a, void *stream) {                           \
+        const char *wrong = step_##name##_wrong(a);                                                \
+        return wrong != NULL                                                                       \
+                   ? refuse(host, wrong)                                                           \
+                   : launch(host, dev, kernel, rows, groups, threads, a, stream);                  \
     }
-    return launch(host, dev, STEP_NORM, a->rows, 1, STEPS_THREADS, a, stream);
-}
 
-static opreg_status heads(const opreg_host *host, const opreg_device *dev,
-                          const opreg_step_heads *a, void *stream) {
-    const char *wrong = step_heads_wrong(a);
-    if (wrong != NULL) {
-        return refuse(host, wrong);
-    }
-    return launch(host, dev, STEP_HEADS, a->tokens,
-                  blocks_of((int64_t)a->q_heads + a->kv_heads, STEPS_HEADS_THREADS / 32),
-                  STEPS_HEADS_THREADS, a, stream);
-}
-
-static opreg_status experts(const opreg_host *host, const opreg_device *dev,
-                            const opreg_step_experts *a, void *stream) {
-    const char *wrong = step_experts_wrong(a);
-    if (wrong != NULL) {
-        return refuse(host, wrong);
-    }
-    return launch(host, dev, STEP_EXPERTS,
-                  blocks_of(a->tokens, STEPS_THREADS / 32), 1, STEPS_THREADS, a, stream);
-}
-
-static opreg_status glu(const opreg_host *host, const opreg_device *dev, const opreg_step_glu *a,
-                        void *stream) {
-    const char *wrong = step_glu_wrong(a);
-    if (wrong != NULL) {
-        return refuse(host, wrong);
-    }
-    return launch(host, dev, STEP_GLU, blocks_of(a->count, STEPS_THREADS), 1,
-                  STEPS_THREADS, a, stream);
-}
-
-static opreg_status cap(const opreg_host *host, const opreg_device *dev, const opreg_step_cap *a,
-                        void *stream) {
-    const char *wrong = step_cap_wrong(a);
-    if (wrong != NULL) {
-        return refuse(host, wrong);
-    }
-    return launch(host, dev, STEP_CAP, blocks_of(a->count, STEPS_THREADS), 1,
-                  STEPS_THREADS, a, stream);
-}
-
-static opreg_status argmax(const opreg_host *host, const opreg_device *dev,
-                           const opreg_step_argmax *a, void *stream) {
-    const char *wrong = step_argmax_wrong(a);
-    if (wrong != NULL) {
-        return refuse(host, wrong);
-    }
-    return launch(host, dev, STEP_ARGMAX, a->rows, 1, STEPS_ARGMAX_THREADS,
-                  a, stream);
-}
-
-static opreg_status compare(const opreg_host *host, const opreg_device *dev,
-                            const opreg_step_compare *a, void *stream) {
-    const char *wrong = step_compare_wrong(a);
-    if (wrong != NULL) {
-        return refuse(host, wrong);
-    }
-    return launch(host, dev, STEP_COMPARE,
-                  a->rows > 0 && a->length > 0 ? OPREG_DIFFERENCE_PARTS : 0, 1, STEPS_THREADS, a,
-                  stream);
-}
+STEP(norm, STEP_NORM, a->rows, 1, STEPS_THREADS)
+STEP(heads, STEP_HEADS, a->tokens,
+     blocks_of((int64_t)a->q_heads + a->kv_heads, STEPS_HEADS_THREADS / 32), STEPS_HEADS_THREADS)
+STEP(experts, STEP_EXPERTS, blocks_of(a->tokens, STEPS_THREADS / 32), 1, STEPS_THREADS)
+STEP(glu, STEP_GLU, blocks_of(a->count, STEPS_THREADS), 1, STEPS_THREADS)
+STEP(cap, STEP_CAP, blocks_of(a->count, STEPS_THREADS), 1, STEPS_THREADS)
+STEP(argmax, STEP_ARGMAX, a->rows, 1, STEPS_ARGMAX_THREADS)
+STEP(compare, STEP_COMPARE, a->rows > 0 && a->length > 0 ? OPREG_DIFFERENCE_PARTS : 0, 1,
+     STEPS_THREADS)
 
 const opreg_device_steps gpu_steps = {.struct_size = sizeof(opreg_device_steps),
                                       .gather = gather,
