@@ -482,6 +482,38 @@ opreg_status base_ffn_supports(const opreg_device *dev, const void *problem, cha
     return status != OPREG_OK ? status : check_layout(p->down_layout, reason);
 }
 
+ffn_stages ffn_stages_of(const opreg_moe_ffn *p) {
+    ffn_stages s = {.glu = {.struct_size = sizeof s.glu,
+                            .x_dtype = p->x_dtype,
+                            .b_dtype = p->b_dtype,
+                            .b_dialect = p->b_dialect,
+                            .y_dtype = OPREG_F32,
+                            .glu = p->glu,
+                            .tokens = p->tokens,
+                            .n = p->inter,
+                            .k = p->hidden,
+                            .experts = p->experts,
+                            .top_k = p->top_k,
+                            .x_stride = p->x_stride,
+                            .y_stride = p->inter,
+                            .x_rows = OPREG_X_BY_TOKEN,
+                            .layout = p->layout,
+                            .glu_alpha = p->glu_alpha,
+                            .glu_limit = p->glu_limit}};
+    s.down = s.glu;
+    s.down.x_dtype = OPREG_F32;
+    s.down.b_dtype = p->down_dtype;
+    s.down.b_dialect = p->down_dialect;
+    s.down.glu = OPREG_GLU_NONE;
+    s.down.n = p->hidden;
+    s.down.k = p->inter;
+    s.down.x_stride = p->inter;
+    s.down.y_stride = p->hidden;
+    s.down.x_rows = OPREG_X_BY_DST;
+    s.down.layout = p->down_layout;
+    return s;
+}
+
 uint64_t base_ffn_workspace(const opreg_device *dev, const void *problem) {
     (void)dev;
     return ffn_layout(problem).end;
@@ -497,21 +529,7 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
     void *route = call->bufs[OPREG_FFN_ROUTE].ptr;
     float *h = (float *)(void *)(workspace + at.h);
     float *rows = (float *)(void *)(workspace + at.rows);
-    opreg_moe_matmul glu = {.x_dtype = p->x_dtype,
-                            .b_dtype = p->b_dtype,
-                            .y_dtype = OPREG_F32,
-                            .glu = p->glu,
-                            .tokens = p->tokens,
-                            .n = p->inter,
-                            .k = p->hidden,
-                            .experts = p->experts,
-                            .top_k = p->top_k,
-                            .x_stride = p->x_stride,
-                            .y_stride = p->inter,
-                            .x_rows = OPREG_X_BY_TOKEN,
-                            .glu_alpha = p->glu_alpha,
-                            .glu_limit = p->glu_limit};
-    opreg_moe_matmul down = glu;
+    ffn_stages stages = ffn_stages_of(p);
     matmul_args glu_args = {.x = call->bufs[OPREG_FFN_X].ptr, .y = h};
     matmul_args down_args = {.x = h, .y = rows};
     combine_args combine = {.rows = rows,
@@ -526,14 +544,6 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
                             .y_dtype = p->y_dtype,
                             .top_k = p->top_k};
     opreg_status status;
-    down.x_dtype = OPREG_F32;
-    down.b_dtype = p->down_dtype;
-    down.glu = OPREG_GLU_NONE;
-    down.n = p->hidden;
-    down.k = p->inter;
-    down.x_stride = p->inter;
-    down.y_stride = p->hidden;
-    down.x_rows = OPREG_X_BY_DST;
     /* a route that is not moe_route's may leave rows out: they count as zero */
     status = gpu_fill(call->host, plan->device, h, 0, (at.h_planes - at.h), call->stream);
     if (status == OPREG_OK) {
@@ -542,10 +552,10 @@ opreg_status base_ffn_run(void *state, const void *problem, const opreg_call *ca
     if (status != OPREG_OK) {
         return status;
     }
-    status = run_stage(call, state, &glu_shape, &glu, route, call->weights, at.x, &glu_args);
+    status = run_stage(call, state, &glu_shape, &stages.glu, route, call->weights, at.x, &glu_args);
     if (status == OPREG_OK) {
-        status = run_stage(call, state, &down_shape, &down, route, call->weights + 2, at.h_planes,
-                           &down_args);
+        status = run_stage(call, state, &down_shape, &stages.down, route, call->weights + 2,
+                           at.h_planes, &down_args);
     }
     return status != OPREG_OK ? status : run_combine(call->host, state, &combine, call->stream);
 }

@@ -104,6 +104,12 @@ opreg_status gpu_matmul_run(void *state, const void *problem, const opreg_call *
 opreg_status gpu_moe_run(void *state, const void *problem, const opreg_call *call,
                      const matmul_shape *shape);
 
+/* moe_ffn as moe_glu into h and moe_down from h into rows, h and rows in f32, packed. */
+typedef struct ffn_stages {
+    opreg_moe_matmul glu, down;
+} ffn_stages;
+ffn_stages ffn_stages_of(const opreg_moe_ffn *p);
+
 void attention_args_fill(attention_args *args, const opreg_paged_attn_decode *p,
                          const opreg_call *call);
 

@@ -3,11 +3,6 @@
  * after another on the stream, h and the rows in f32 in the workspace: their bits. */
 #include "kernels.h"
 
-typedef struct ffn_stages {
-    opreg_moe_matmul glu, down;
-    opreg_moe_combine combine;
-} ffn_stages;
-
 /* The workspace: h, rows, then what the stages take in turn. */
 typedef struct ffn_offsets {
     uint64_t rows, rows_bytes, shared, end;
@@ -15,45 +10,16 @@ typedef struct ffn_offsets {
 
 static uint64_t align256(uint64_t bytes) { return (bytes + 255u) & ~(uint64_t)255u; }
 
-static ffn_stages stages_of(const opreg_moe_ffn *p) {
-    ffn_stages s = {.glu = {.struct_size = sizeof s.glu,
-                            .x_dtype = p->x_dtype,
-                            .b_dtype = p->b_dtype,
-                            .b_dialect = p->b_dialect,
-                            .y_dtype = OPREG_F32,
-                            .glu = p->glu,
-                            .tokens = p->tokens,
-                            .n = p->inter,
-                            .k = p->hidden,
-                            .experts = p->experts,
-                            .top_k = p->top_k,
-                            .x_stride = p->x_stride,
-                            .y_stride = p->inter,
-                            .x_rows = OPREG_X_BY_TOKEN,
-                            .layout = p->layout,
-                            .glu_alpha = p->glu_alpha,
-                            .glu_limit = p->glu_limit},
-                    .combine = {.struct_size = sizeof s.combine,
-                                .x_dtype = OPREG_F32,
-                                .y_dtype = p->y_dtype,
-                                .top_k = p->top_k,
-                                .tokens = p->tokens,
-                                .n = p->hidden,
-                                .x_stride = p->hidden,
-                                .y_stride = p->y_stride,
-                                .weights_stride = p->weights_stride}};
-    s.down = s.glu;
-    s.down.x_dtype = OPREG_F32;
-    s.down.b_dtype = p->down_dtype;
-    s.down.b_dialect = p->down_dialect;
-    s.down.glu = OPREG_GLU_NONE;
-    s.down.n = p->hidden;
-    s.down.k = p->inter;
-    s.down.x_stride = p->inter;
-    s.down.y_stride = p->hidden;
-    s.down.x_rows = OPREG_X_BY_DST;
-    s.down.layout = p->down_layout;
-    return s;
+static opreg_moe_combine combination_of(const opreg_moe_ffn *p) {
+    return (opreg_moe_combine){.struct_size = sizeof(opreg_moe_combine),
+                               .x_dtype = OPREG_F32,
+                               .y_dtype = p->y_dtype,
+                               .top_k = p->top_k,
+                               .tokens = p->tokens,
+                               .n = p->hidden,
+                               .x_stride = p->hidden,
+                               .y_stride = p->y_stride,
+                               .weights_stride = p->weights_stride};
 }
 
 static ffn_offsets offsets_of(const opreg_device *dev, const ffn_stages *s) {
@@ -68,20 +34,21 @@ static ffn_offsets offsets_of(const opreg_device *dev, const ffn_stages *s) {
 }
 
 opreg_status rows32_ffn_supports(const opreg_device *dev, const void *problem, char reason[128]) {
-    ffn_stages s = stages_of(problem);
+    ffn_stages s = ffn_stages_of(problem);
     opreg_status status = rows32_moe_glu_supports(dev, &s.glu, reason);
     return status != OPREG_OK ? status : rows32_moe_down_supports(dev, &s.down, reason);
 }
 
 uint64_t rows32_ffn_workspace(const opreg_device *dev, const void *problem) {
-    ffn_stages s = stages_of(problem);
+    ffn_stages s = ffn_stages_of(problem);
     return offsets_of(dev, &s).end;
 }
 
 opreg_status rows32_ffn_run(void *state, const void *problem, const opreg_call *call) {
     const gpu_plan *plan = state;
     gpu_plan chained = {plan->device, 1}; /* weights of down are nothing that glu writes             */
-    ffn_stages s = stages_of(problem);
+    ffn_stages s = ffn_stages_of(problem);
+    opreg_moe_combine combine = combination_of(problem);
     ffn_offsets at = offsets_of(NULL, &s);
     uint8_t *workspace = call->workspace.ptr;
     opreg_buf h = {workspace, at.rows}, rows = {workspace + at.rows, at.rows_bytes};
@@ -110,5 +77,5 @@ opreg_status rows32_ffn_run(void *state, const void *problem, const opreg_call *
     stage.num_bufs = OPREG_COMBINE_BUFS;
     stage.bufs = combine_bufs;
     stage.num_weights = 0;
-    return status != OPREG_OK ? status : base_combine_run(state, &s.combine, &stage);
+    return status != OPREG_OK ? status : base_combine_run(state, &combine, &stage);
 }
