@@ -30,6 +30,9 @@ typedef struct problem_formats {
     size_t count;
 } problem_formats;
 
+/* The formats of a registry's open plugins. */
+problem_formats registry_formats(const opreg_registry *reg);
+
 typedef enum field_kind {
     FIELD_DTYPE,   /* u32: an opreg_dtype that is an element type or a format                       */
     FIELD_DIALECT, /* u32: opreg_dialect                                                            */

@@ -115,9 +115,6 @@ const opreg_device *plugin_device(const plugin_entry *entry, const opreg_device 
 /* Reads the caller's device row. */
 opreg_status device_load(const opreg_device *dev, opreg_device *out);
 
-/* Formats of open plugins, for the problem checks. */
-problem_formats registry_formats(const opreg_registry *reg);
-
 /* "cuda:0/sm_90" into out. */
 void device_text(const opreg_device *dev, char *out, size_t cap);
 

@@ -50,7 +50,13 @@ class Replay(CommandTest):
                                  ("head", whole[:200], "missing"),
                                  ("op", whole.replace(b"op matmul", b"op mutmal", 1), "operator"),
                                  ("problem", whole.replace(b" n=256", b" n=-56", 1), "n"),
-                                 ("buffer", whole.replace(b"buffer 1 2048", b"buffer 9 2048", 1), "")]:
+                                 ("buffer", whole.replace(b"buffer 1 2048", b"buffer 9 2048", 1), "buffer 1 (x)"),
+                                 ("rows", whole.replace(b" n=256", b" n=255", 1), "weight 0 (W)"),
+                                 ("tokens", whole.replace(b"problem m=1", b"problem m=24444444444444", 1),
+                                  "buffer 1 (x)"),
+                                 ("gaps", whole.replace(b"y_stride=256", b"y_stride=244444444444", 1)
+                                  .replace(b"m=1 ", b"m=2 ", 1).replace(b"buffer 1 2048", b"buffer 1 4096", 1)
+                                  + bytes(2048), "outputs")]:
             with self.subTest(name):
                 path = self.folder / f"{name}.bin"
                 path.write_bytes(data)

@@ -7,7 +7,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "error.h"
+#include "problem.h"
+#include "registry.h"
+
 #define LINE 4096
+
+/* Gaps between the rows of outputs, beside as much as the inputs may make. */
+#define OUTPUTS_MOST(inputs) ((UINT64_C(64) << 20) + 16 * (inputs))
 
 /* The rest of a line that starts with "key "; null when it does not. */
 static const char *value_of(char *line, const char *key) {
@@ -132,6 +139,77 @@ int replay_open(const command *self, const char *path, replay *out) {
         replay_close(out);
     }
     return wrong == NULL;
+}
+
+static const replay_input *input_of(const replay *r, int is_weight, uint32_t index) {
+    const replay_input *found = NULL;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const replay_input *in = &r->inputs[i];
+        if (in->is_weight == is_weight && in->index == index) {
+            if (found) {
+                return NULL;
+            }
+            found = in;
+        }
+    }
+    return found;
+}
+
+static int is_weight_of_problem(const replay_input *in, const problem_weight *w,
+                                const problem_formats *extra) {
+    uint32_t values, block;
+    int64_t bytes;
+    return in && in->format == w->format && in->experts == w->experts && in->n == w->n &&
+           in->k == w->k && problem_block(w->format, extra, &values, &block) == OPREG_OK &&
+           size_mul(w->k / values, block, &bytes) && size_mul(bytes, w->n, &bytes) &&
+           size_mul(bytes, w->experts, &bytes) && (uint64_t)bytes == in->bytes;
+}
+
+int replay_accounts_for_call(const replay *r, const opreg_registry *reg) {
+    const problem_formats extra = registry_formats(reg);
+    problem_buffer buffers[PROBLEM_MAX_BUFS];
+    problem_weight weights[PROBLEM_MAX_WEIGHTS];
+    problem_any problem;
+    uint64_t inputs = 0, outputs = 0;
+    uint32_t num_buffers, num_weights, used = 0;
+    if (problem_load(r->op, r->problem, &problem) != OPREG_OK ||
+        problem_check(r->op, &problem, &extra) != OPREG_OK) {
+        return 0;
+    }
+    num_buffers = problem_buffers(r->op, &problem, buffers);
+    num_weights = problem_weights(r->op, &problem, weights);
+    for (uint32_t i = 0; i < num_weights; i++, used++) {
+        const replay_input *in = input_of(r, 1, i);
+        if (!is_weight_of_problem(in, &weights[i], &extra)) {
+            fail(OPREG_E_ARG, "the file does not have weight %u (%s) of its problem", i,
+                 weights[i].name);
+            return 0;
+        }
+        inputs += in->bytes;
+    }
+    for (uint32_t i = 0; i < num_buffers; i++) {
+        const problem_buffer *b = &buffers[i];
+        const replay_input *in = input_of(r, 0, i);
+        if (b->output) {
+            outputs = b->bytes > UINT64_MAX - outputs ? UINT64_MAX : outputs + b->bytes;
+        } else if (in && b->bytes > 0 && in->bytes == b->bytes) {
+            inputs += in->bytes;
+            used++;
+        } else if (b->bytes > 0 && b->use == BUFFER_REQUIRED) {
+            fail(OPREG_E_ARG, "the file does not have buffer %u (%s) of its problem", i, b->name);
+            return 0;
+        }
+    }
+    if (used != r->count) {
+        fail(OPREG_E_ARG, "the file has what is not an input of its problem, or is there twice");
+        return 0;
+    }
+    if (outputs > OUTPUTS_MOST(inputs)) {
+        fail(OPREG_E_ARG, "the problem's outputs have %llu bytes, with these inputs at most %llu",
+             (unsigned long long)outputs, (unsigned long long)OUTPUTS_MOST(inputs));
+        return 0;
+    }
+    return 1;
 }
 
 void replay_close(replay *r) {

@@ -31,6 +31,11 @@ typedef struct replay {
 int replay_open(const command *self, const char *path, replay *out);
 void replay_close(replay *r);
 
+/* A problem of one line may ask for any memory: 1 where the file has every input and weight of its
+ * problem once, of exactly their size, and outputs are no larger than those account for; else 0, with
+ * the reason in opreg_last_error.  To be asked before anything is allocated for the call. */
+int replay_accounts_for_call(const replay *r, const opreg_registry *reg);
+
 /* The next bytes of the file; 0 when they are not there. */
 int replay_read(replay *r, void *out, uint64_t bytes);
 
