@@ -24,6 +24,10 @@ IMAGE_SYMBOLS(rows32_tiled_rows)
 IMAGE_SYMBOLS(rows32_short)
 IMAGE_SYMBOLS(rows32_wide)
 IMAGE_SYMBOLS(rows32_wide_rows)
+IMAGE_SYMBOLS(stored_32)
+IMAGE_SYMBOLS(stored_k)
+IMAGE_SYMBOLS(stored_iq)
+IMAGE_SYMBOLS(stored_team)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -44,6 +48,10 @@ static const gpu_image images[] = {
     {"rows32_short", sm90_rows32_short, 0},
     {"rows32_wide", sm90_rows32_wide, 0},
     {"rows32_wide_rows", sm90_rows32_wide_rows, 0},
+    {"stored_32", sm90_stored_32, 0},
+    {"stored_k", sm90_stored_k, 0},
+    {"stored_iq", sm90_stored_iq, 0},
+    {"stored_team", sm90_stored_team, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
@@ -76,6 +84,19 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
     {"mix2_glu", SM90_IMAGE_MIX, 64u * 1024u},
     {"mix3_glu", SM90_IMAGE_MIX, 64u * 1024u},
     {"rows32_records", SM90_IMAGE_RECORDS, 0},
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+#define STORED_SYMBOL(name, image, method)                                                         \
+    {"stored_" #name "_" method, SM90_IMAGE_STORED_##image, ROWS32_TENSOR_SHARED},
+#define STORED_SYMBOLS_ROWS(name, image)                                                           \
+    STORED_SYMBOL(name, image, "one_w8") STORED_SYMBOL(name, image, "eight")
+#define STORED_SYMBOLS_WORDS(name, image)                                                          \
+    STORED_SYMBOLS_ROWS(name, image) STORED_SYMBOL(name, TEAM, "team")
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
+    STORED_SYMBOLS_##by(name, image)
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
+    STORED_SYMBOLS_##by(name, image) STORED_SYMBOL(name, image, "one_w4")
+#include "rows32_list.inc"
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \

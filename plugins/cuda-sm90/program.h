@@ -34,8 +34,19 @@ enum sm90_symbol_mix {
 #undef SPLIT_MERGE
 #undef SPLIT_TENSOR
 
+enum sm90_symbol_stored { SM90_RECORDS = SM90_FIRST_MIX + 2, SM90_FIRST_STORED };
+
 /* then those of each format in the order of enum rows32_method_more, then rows32_team's */
-enum sm90_symbol_tensor { SM90_RECORDS = SM90_FIRST_MIX + 2, SM90_FIRST_MORE };
+#define STORED_COUNT_ROWS  +2
+#define STORED_COUNT_WORDS +3
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  STORED_COUNT_##by
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) STORED_COUNT_##by +1
+enum sm90_symbol_tensor {
+    SM90_FIRST_MORE = SM90_FIRST_STORED
+#include "rows32_list.inc"
+};
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
 
 enum sm90_image {
     SM90_IMAGE_32 = BASELINE_IMAGES,
@@ -51,7 +62,11 @@ enum sm90_image {
     SM90_IMAGE_TILED_ROWS,
     SM90_IMAGE_SHORT,
     SM90_IMAGE_WIDE_WORDS,
-    SM90_IMAGE_WIDE_ROWS
+    SM90_IMAGE_WIDE_ROWS,
+    SM90_IMAGE_STORED_32,
+    SM90_IMAGE_STORED_K,
+    SM90_IMAGE_STORED_IQ,
+    SM90_IMAGE_STORED_TEAM
 };
 
 extern const gpu_program sm90_program;

@@ -107,8 +107,7 @@ static uint32_t shared_one(const rows32_format *f, int64_t k, uint32_t waves) {
     return shared_x(f, k) + (uint32_t)f->table_words * 4u + stored_values(f, waves) * 32u * 4u;
 }
 
-/* Tables of rows32_dots.cuh. */
-static uint32_t spread_table(const rows32_format *f) {
+uint32_t rows32_spread_table(const rows32_format *f) {
     switch (f->id) {
     case OPREG_IQ2_XXS:
     case OPREG_IQ3_XXS: return ROWS32_SPREAD_TABLE(256, 128);
@@ -188,7 +187,7 @@ static int spreads(const gpu_plan *plan, const rows32_format *f, const matmul_ar
                    gpu_launch *l) {
     int64_t parts = (args->n + 7) / 8, units = gpu_units(plan->device);
     int64_t blocks = parts < units ? parts : units, rows = (parts + blocks - 1) / blocks * 8;
-    int64_t shared = (int64_t)spread_table(f) + shared_x(f, args->k) + rows * ROWS32_SPREAD_APART * 4;
+    int64_t shared = (int64_t)rows32_spread_table(f) + shared_x(f, args->k) + rows * ROWS32_SPREAD_APART * 4;
     if (f->spread_waves == 0 || args->pair || rows > ROWS32_SPREAD_ROWS || shared > ROWS32_MOST_SHARED) {
         return 0;
     }

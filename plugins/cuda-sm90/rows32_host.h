@@ -39,11 +39,21 @@ const rows32_format *rows32_format_find(uint32_t id);
 extern const uint32_t rows32_formats[]; /* 0 ends                                                   */
 extern const uint32_t rows32_tiled_formats[];
 
+/* Bytes of a format's tables of spread_dot in rows32_dots.cuh. */
+uint32_t rows32_spread_table(const rows32_format *f);
+
 /* ---- rows32_team, rows32_wide and rows32_tiled --------------------------------------------------- */
 
 /* Bytes of so many rows of x as records and as blocks. */
 uint64_t rows32_records_bytes(const rows32_format *f, int64_t rows, int64_t k);
 uint64_t rows32_blocks_bytes(const rows32_format *f, int64_t rows, int64_t k);
+/* Quantizes `rows` rows of x to records, or where blocks is 1 to blocks, in the workspace; to `padded`
+ * rows, missing ones of zeros. */
+opreg_status rows32_records_run(const opreg_call *call, const gpu_plan *plan,
+                                const rows32_format *f, const matmul_args *x, int64_t rows,
+                                int64_t padded, uint32_t blocks);
+/* Bytes of one column in shared memory: its records, and 16 where eight would meet in the banks. */
+uint32_t rows32_column_bytes(const rows32_format *f, int64_t k);
 /* Whether eight rows of x fit beside the weights on their way. */
 int rows32_team_fits(const rows32_format *f, int64_t k);
 /* Quantize x of args into the workspace, then run; groups: of the route, 0 for a dense call. */

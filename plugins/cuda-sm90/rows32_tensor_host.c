@@ -22,9 +22,9 @@ uint64_t rows32_records_bytes(const rows32_format *f, int64_t rows, int64_t k) {
 
 /* The kernel that reads them may start meanwhile: it is chained to this launch, whatever the plan says,
  * and this one to the launch ahead where the plan says so. */
-static opreg_status launch_records(const opreg_call *call, const gpu_plan *plan,
-                                   const rows32_format *f, const matmul_args *x, int64_t rows,
-                                   int64_t padded, uint32_t blocks) {
+opreg_status rows32_records_run(const opreg_call *call, const gpu_plan *plan,
+                                const rows32_format *f, const matmul_args *x, int64_t rows,
+                                int64_t padded, uint32_t blocks) {
     records_args args = {.x = x->x,
                          .scales = x->scales,
                          .sums = x->sums,
@@ -58,8 +58,7 @@ uint64_t rows32_blocks_bytes(const rows32_format *f, int64_t m, int64_t k) {
 
 /* ---- up to eight columns --------------------------------------------------------------------------- */
 
-/* Bytes of one column: its records, and 16 where eight columns would meet in the banks. */
-static uint32_t column_bytes(const rows32_format *f, int64_t k) {
+uint32_t rows32_column_bytes(const rows32_format *f, int64_t k) {
     uint32_t bytes = (uint32_t)(k / f->values) * record_bytes(f);
     return bytes / 16u % 2u ? bytes : bytes + 16u;
 }
@@ -70,7 +69,7 @@ static uint32_t group_bytes(const rows32_format *f) {
 }
 
 static uint32_t team_shared(const rows32_format *f, int64_t k, uint32_t depth) {
-    return 8u * column_bytes(f, k) + TEAMS * TEAM_WAVES * depth * group_bytes(f) +
+    return 8u * rows32_column_bytes(f, k) + TEAMS * TEAM_WAVES * depth * group_bytes(f) +
            TEAMS * TEAM_SUMS_BYTES;
 }
 
@@ -84,10 +83,10 @@ opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const
     team_args team = {.base = *args,
                       .records = call->workspace.ptr,
                       .groups = (uint32_t)(args->k / f->values),
-                      .apart = column_bytes(f, args->k),
+                      .apart = rows32_column_bytes(f, args->k),
                       .chained = 1};
     gpu_launch l = {f->team, 1, groups, 1, TEAM_THREADS, 0, 1};
-    opreg_status status = launch_records(call, plan, f, args, rows, rows, 0);
+    opreg_status status = rows32_records_run(call, plan, f, args, rows, rows, 0);
     for (depth = TEAM_DEPTH; team_shared(f, args->k, depth) > ROWS32_TENSOR_SHARED; depth--) {
     }
     team.depth = depth;
@@ -140,7 +139,7 @@ opreg_status rows32_wide_run(const opreg_call *call, const gpu_plan *plan, const
                     0,
                     1};
     opreg_status status =
-        launch_records(call, plan, f, args, rows, sets * columns, 1);
+        rows32_records_run(call, plan, f, args, rows, sets * columns, 1);
     wide.depth = wide.depth < WIDE_DEPTH ? wide.depth : WIDE_DEPTH;
     l.shared = wide.depth * WIDE_WAVES * stage + rest;
     return status != OPREG_OK ? status
@@ -222,7 +221,7 @@ opreg_status rows32_tiled_run(void *state, const void *problem, const opreg_call
     args.gates = (void *)((uint8_t *)call->workspace.ptr + rows32_blocks_bytes(f, p->m, p->k));
     l.grid_x = (uint32_t)((p->m + TILED_COLUMNS - 1) / TILED_COLUMNS);
     l.grid_y = (uint32_t)((p->n + TILED_ROWS - 1) / TILED_ROWS);
-    status = launch_records(call, plan, f, &args.base, p->m, whole_sets(p->m), 1);
+    status = rows32_records_run(call, plan, f, &args.base, p->m, whole_sets(p->m), 1);
     return status != OPREG_OK ? status
                               : gpu_run(call->host, plan->device, &l, &args, call->stream);
 }

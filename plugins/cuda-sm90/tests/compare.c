@@ -111,6 +111,11 @@ int main(int argc, char **argv) {
         }
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=33 k=%lld b=%s x=f32 y=f32 flags=bias",
             (long long)few, info->name);
+        for (size_t w = 0; w < 7; w++) { /* no whole groups of units of 32, an odd number of rows */
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%lld n=61 k=%lld b=%s x=%s y=%s flags=bias",
+                (long long)widths[w], (long long)block * 19, info->name, dtypes[(w + 1) % 3],
+                dtypes[w % 3]);
+        }
         /* several parts of eight rows a block of rows32_spread */
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2777 k=%lld b=%s x=f32 y=f32 flags=bias",
             (long long)block * 8, info->name);

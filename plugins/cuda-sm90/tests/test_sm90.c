@@ -12,6 +12,8 @@
 
 #include "driver.h"
 #include "rows32_host.h"
+#include "stored_args.h"
+#include "stored_host.h"
 
 opreg_status opreg_cuda_sm90_entry(const opreg_host *host, opreg_plugin *out);
 
@@ -122,11 +124,26 @@ static void kernels_over_rows32_agree_with_the_layout(void **state) {
     }
 }
 
+static void assert_symbol_named(uint32_t symbol, const char *name) {
+    assert_true(symbol < sm90_program.num_symbols);
+    assert_string_equal(sm90_program.symbols[symbol].name, name);
+}
+
 static void assert_symbol(uint32_t symbol, const char *format, const char *kernel) {
     char name[64];
     snprintf(name, sizeof name, "rows32_%s_%s", format, kernel);
-    assert_true(symbol < sm90_program.num_symbols);
-    assert_string_equal(sm90_program.symbols[symbol].name, name);
+    assert_symbol_named(symbol, name);
+}
+
+static void assert_stored_symbol(const char *format, enum stored_method method,
+                                 const char *kernel) {
+    char name[64];
+    uint32_t id = 0;
+    for (const uint32_t *f = rows32_formats; *f != 0; f++) {
+        id = strcmp(gpu_format_find(*f)->name, format) == 0 ? *f : id;
+    }
+    snprintf(name, sizeof name, "stored_%s_%s", format, kernel);
+    assert_symbol_named(stored_symbol(id, method), name);
 }
 
 static void a_format_launches_the_kernels_named_after_it(void **state) {
@@ -142,6 +159,16 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
         }
         if (f->team != 0) {
             assert_symbol(f->team, name, "team");
+        }
+        assert_stored_symbol(name, STORED_ONE_W8, "one_w8");
+        assert_stored_symbol(name, STORED_EIGHT, "eight");
+        if (f->unit == 256u) {
+            assert_stored_symbol(name, STORED_ONE_W4, "one_w4");
+        }
+        if (f->team != 0) {
+            assert_stored_symbol(name, STORED_TEAM, "team");
+        } else {
+            assert_int_equal(stored_symbol(*format, STORED_TEAM), UINT32_MAX);
         }
         assert_symbol(f->more + ROWS32_SHORT, name, "short");
         assert_symbol(f->more + ROWS32_WIDE16, name, "wide16");
