@@ -176,6 +176,8 @@ void matmul_args_weight(matmul_args *args, int which, const opreg_weight_view *v
     args->prepared = view->layout != OPREG_LAYOUT_STORED;
     if (args->prepared) {
         args->layout = *prepared_shape_find(view->format, &group_values);
+        args->row_bytes = prepared_groups(view->format, args->k) *
+                          (int64_t)(args->layout.block_bytes * args->layout.blocks);
         args->expert_stride[which] = (view->n + 31) / 32 * 32 * args->row_bytes;
     }
 }

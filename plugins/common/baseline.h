@@ -46,6 +46,8 @@ const gpu_format *gpu_format_find(uint32_t id); /* null for an unknown one      
 
 /* The rows32 layout of a format; null when it has none. */
 const prepared_shape *prepared_shape_find(uint32_t format, int32_t *group_values);
+/* Groups of a row of k values; the last one may be short of blocks. */
+int64_t prepared_groups(uint32_t format, int64_t k);
 extern const opreg_layout prepared_rows32;
 extern const uint32_t prepared_formats[]; /* 0 ends                                                 */
 

@@ -86,7 +86,7 @@ typedef struct attention_args {
 
 typedef struct pack_args {
     uint8_t *stored, *prepared; /* unpack: 0 writes prepared, 1 writes stored                       */
-    int64_t experts, n, groups, stored_stride;
+    int64_t experts, n, blocks, groups, stored_stride; /* blocks, groups: of a row                 */
     uint32_t unpack, reserved;
     prepared_shape shape;
 } pack_args;

@@ -170,7 +170,8 @@ KERNEL KERNEL_THREADS(BASELINE_THREADS) base_combine(const combine_args a) {
 
 /* ---- prepared weights ------------------------------------------------------------------------------ */
 
-/* One thread a stored byte; rows past n of the last tile are written with zeros. */
+/* One thread a prepared byte; rows past n of the last tile are written with zeros, and so are blocks
+ * past the end of a row in its last group. */
 KERNEL KERNEL_THREADS(BASELINE_THREADS) base_pack(const pack_args a) {
     uint32_t group_bytes = a.shape.block_bytes * a.shape.blocks;
     int64_t rows = (a.n + 31) / 32 * 32, row_bytes = a.groups * group_bytes;
@@ -183,10 +184,12 @@ KERNEL KERNEL_THREADS(BASELINE_THREADS) base_pack(const pack_args a) {
                                        in_group % a.shape.block_bytes);
         int64_t packed = expert * rows * row_bytes + (row / 32 * a.groups + group) * 32 * group_bytes +
                          prepared_offset(group_bytes, (uint32_t)(row & 31), p);
-        int64_t stored = expert * a.stored_stride + row * row_bytes + in_row;
+        int64_t stored_bytes = a.blocks * a.shape.block_bytes;
+        int64_t stored = expert * a.stored_stride + row * stored_bytes + in_row;
+        bool there = row < a.n && in_row < stored_bytes;
         if (a.unpack == 0u) {
-            a.prepared[packed] = row < a.n ? a.stored[stored] : (uint8_t)0;
-        } else if (row < a.n) {
+            a.prepared[packed] = there ? a.stored[stored] : (uint8_t)0;
+        } else if (there) {
             a.stored[stored] = a.prepared[packed];
         }
     }

@@ -90,15 +90,20 @@ const prepared_shape *prepared_shape_find(uint32_t format, int32_t *group_values
     return NULL;
 }
 
+int64_t prepared_groups(uint32_t format, int64_t k) {
+    int32_t values = 0;
+    return prepared_shape_find(format, &values) == NULL ? 0 : (k + values - 1) / values;
+}
+
 static uint64_t rows32_bytes(const opreg_device *dev, uint32_t format, int64_t experts, int64_t n,
                              int64_t k) {
     int32_t group_values = 0;
     const prepared_shape *shape = prepared_shape_find(format, &group_values);
     (void)dev;
-    if (shape == NULL || k % group_values != 0) {
+    if (shape == NULL || k % (group_values / (int32_t)shape->blocks) != 0) {
         return 0;
     }
-    return (uint64_t)experts * (uint64_t)((n + 31) / 32 * 32) * (uint64_t)(k / group_values) *
+    return (uint64_t)experts * (uint64_t)((n + 31) / 32 * 32) * (uint64_t)prepared_groups(format, k) *
            shape->block_bytes * shape->blocks;
 }
 
@@ -115,7 +120,8 @@ static opreg_status move(const opreg_host *host, const opreg_device *dev,
     }
     args->experts = view->experts;
     args->n = view->n;
-    args->groups = view->k / group_values;
+    args->blocks = view->k / (group_values / (int32_t)shape->blocks);
+    args->groups = prepared_groups(view->format, view->k);
     args->shape = *shape;
     total = args->experts * ((view->n + 31) / 32 * 32) * args->groups *
             (int64_t)(shape->block_bytes * shape->blocks);

@@ -2,11 +2,12 @@
  * prepared.h - the prepared weight layout "rows32", in C and on the device.
  *
  * The rows of an expert form tiles of 32 (the last one is filled up with zero rows).  Along a row,
- * `blocks` stored blocks form a group; its bytes are reordered so that equal fields of its blocks lie
- * side by side, largest first.  A group of one tile is contiguous: 16-byte pieces of the reordered
- * bytes, each for the 32 rows side by side (512 bytes), then one piece each of 8, 4, 2 and 1 bytes
- * as the rest needs.  So lane = row reads a group with coalesced 16-byte loads.  Tile t, group u of
- * an expert begins at (t * groups + u) * 32 * group_bytes. */
+ * `blocks` stored blocks form a group (the last one is filled up with zeros); its bytes are reordered
+ * so that equal fields of its blocks lie side by side, largest first.  A group of one tile is
+ * contiguous: 16-byte pieces of the reordered bytes, each for the 32 rows side by side (512 bytes),
+ * then one piece each of 8, 4, 2 and 1 bytes as the rest needs.  So lane = row reads a group with
+ * coalesced 16-byte loads.  Tile t, group u of an expert begins at (t * groups + u) * 32 *
+ * group_bytes. */
 #ifndef OPREG_PLUGINS_PREPARED_H
 #define OPREG_PLUGINS_PREPARED_H
 

@@ -8,6 +8,7 @@
 typedef struct rows32_args {
     matmul_args base; /* x: elements, or codes where scales is not null; prepared weights            */
     uint32_t groups;  /* of a row                                                                   */
+    uint32_t values;  /* of its groups: k, filled up                                                */
     uint32_t chained; /* 1: waits for the launch ahead before it reads x                            */
 } rows32_args;
 

@@ -37,7 +37,7 @@ DEVICE void eight_columns(const matmul_args &a, uint32_t *w, const uint8_t *next
     uint32_t lane = lane_index(), g = lane >> 2, t = lane & 3u;
     constexpr int chunks = F::values / 32;
     const int8_t *codes = (const int8_t *)a.x + (int64_t)cols.x[g] * a.k + (int64_t)u * F::values;
-    uint32_t b[2], b_next[2];
+    uint32_t b[2], b_next[2], left = (uint32_t)a.k - u * (uint32_t)F::values;
     load_b<F>(codes, t, b_next);
     const float *yd0 = a.scales + (int64_t)cols.x[2 * t] * (a.k / F::unit) + u * (F::values / F::unit);
     const float *yd1 =
@@ -59,9 +59,10 @@ DEVICE void eight_columns(const matmul_args &a, uint32_t *w, const uint8_t *next
     for (int j = 0; j < chunks; j++) {
         uint32_t q[8];
         uint32_t buffer = (uint32_t)(j & 1) * 32u * ROWS32_TILE_STRIDE;
+        bool there = has_unit<F>(left, (uint32_t)j); /* one that is not has the scale 0             */
         b[0] = b_next[0];
         b[1] = b_next[1];
-        if (j + 1 < chunks) {
+        if (j + 1 < chunks && has_unit<F>(left, (uint32_t)j + 1u)) {
             load_b<F>(codes + 32 * (j + 1), t, b_next);
         }
         uint4 *to = (uint4 *)(tile + buffer + lane * ROWS32_TILE_STRIDE);
@@ -81,7 +82,7 @@ DEVICE void eight_columns(const matmul_args &a, uint32_t *w, const uint8_t *next
             }
         }
         float y0 = 0.0f, y1 = 0.0f;
-        if (F::unit == 32) {
+        if (F::unit == 32 && there) {
             y0 = yd0[j];
             y1 = yd1[j];
         }
@@ -126,8 +127,8 @@ DEVICE void eight_columns(const matmul_args &a, uint32_t *w, const uint8_t *next
                                                   u * (F::values / 16) + 2 * j;
                             const int16_t *sum1 = a.sums + (int64_t)cols.x[2 * t + 1] * (a.k / 16) +
                                                   u * (F::values / 16) + 2 * j;
-                            t0 = t0 + xm * y0 * (float)(sum0[0] + sum0[1]);
-                            t1 = t1 + xm * y1 * (float)(sum1[0] + sum1[1]);
+                            t0 = t0 + xm * y0 * (float)(there ? sum0[0] + sum0[1] : 0);
+                            t1 = t1 + xm * y1 * (float)(there ? sum1[0] + sum1[1] : 0);
                         }
                         acc[j][4 * h + 2 * r] += t0;
                         acc[j][4 * h + 2 * r + 1] += t1;

@@ -97,7 +97,8 @@ static uint32_t stored_values(const rows32_format *f, uint32_t waves) {
 }
 
 /* As x_records lays it out. */
-static uint32_t shared_x(const rows32_format *f, int64_t k) {
+static uint32_t shared_x(const rows32_format *f, int64_t short_k) {
+    int64_t k = rows32_groups(f, short_k) * f->values;
     uint32_t bytes = align16((uint32_t)k + (uint32_t)(k / f->unit) * 4u);
     return align16(bytes + (f->min_sub != 0 ? (uint32_t)(k / f->min_sub) * 2u : 0u));
 }
@@ -138,8 +139,9 @@ static opreg_status weight_supports(uint32_t format, uint32_t layout, int64_t ex
     if (layout != OPREG_LAYOUT_ANY && layout != PREPARED_ROWS32) {
         return refuse(reason, "weight layout", layout, PREPARED_ROWS32);
     }
-    if (k % f->values != 0) {
-        snprintf(reason, 128, "k %lld is not a multiple of %d", (long long)k, f->values);
+    if (k % gpu_format_find(format)->values != 0) {
+        snprintf(reason, 128, "k %lld is not a multiple of %d", (long long)k,
+                 gpu_format_find(format)->values);
         return OPREG_E_UNSUPPORTED;
     }
     if (k > 1 << 30 || shared_one(f, k, 16) > ROWS32_MOST_SHARED) {
@@ -168,7 +170,8 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const r
     int64_t tiles = (args->base.n + 31) / 32;
     uint32_t waves = waves_for(plan, f, tiles * grid_y, args->base.k);
     gpu_launch l = {f->symbol, (uint32_t)tiles, (uint32_t)grid_y, 1, 0, 0, plan->chained};
-    args->groups = (uint32_t)(args->base.k / f->values);
+    args->groups = (uint32_t)rows32_groups(f, args->base.k);
+    args->values = args->groups * (uint32_t)f->values;
     args->chained = plan->chained;
     if (eight) {
         waves = 8;
@@ -200,8 +203,8 @@ static int spreads(const gpu_plan *plan, const rows32_format *f, const matmul_ar
 
 /* As rows32_short lays it out. */
 static uint32_t shared_short(const rows32_format *f, int64_t k) {
-    uint32_t row = (uint32_t)(k / gpu_format_find(f->id)->values) *
-                   (uint32_t)gpu_format_find(f->id)->bytes;
+    const gpu_format *format = gpu_format_find(f->id);
+    uint32_t row = (uint32_t)(rows32_groups(f, k) * (f->values / format->values) * format->bytes);
     return SHORT_TILES * 32u * row + shared_x(f, k) + (uint32_t)f->table_words * 4u;
 }
 
@@ -215,7 +218,8 @@ static opreg_status launch_short(const opreg_call *call, const gpu_plan *plan,
                     SHORT_THREADS,
                     shared_short(f, args->base.k),
                     plan->chained};
-    args->groups = (uint32_t)(args->base.k / f->values);
+    args->groups = (uint32_t)rows32_groups(f, args->base.k);
+    args->values = args->groups * (uint32_t)f->values;
     args->chained = plan->chained;
     return gpu_run(call->host, plan->device, &l, args, call->stream);
 }
@@ -268,7 +272,8 @@ opreg_status rows32_one_run(void *state, const void *problem, const opreg_call *
     if (p->n == 0 || !spreads(plan, f, &args.base, &l)) {
         return launch(call, plan, f, &args, 0, 1);
     }
-    args.groups = (uint32_t)(p->k / f->values);
+    args.groups = (uint32_t)rows32_groups(f, p->k);
+    args.values = args.groups * (uint32_t)f->values;
     args.chained = plan->chained;
     return gpu_run(call->host, plan->device, &l, &args, call->stream);
 }
@@ -368,7 +373,7 @@ static int64_t x_rows_of(const opreg_moe_matmul *p) {
 /* One weight, and rows so short that rows32_one has waves without work, two blocks a multiprocessor. */
 static int is_short(const opreg_moe_matmul *p) {
     const rows32_format *f = rows32_format_find(p->b_dtype);
-    return p->glu == OPREG_GLU_NONE && p->k / f->values <= SHORT_MOST &&
+    return p->glu == OPREG_GLU_NONE && rows32_groups(f, p->k) <= SHORT_MOST &&
            shared_short(f, p->k) <= ROWS32_TENSOR_SHARED / 2u - 3072u;
 }
 

@@ -34,6 +34,10 @@ typedef struct rows32_format {
     uint32_t spread_waves;
 } rows32_format;
 
+/* Groups of a row of k values; the last one may be short. */
+static inline int64_t rows32_groups(const rows32_format *f, int64_t k) {
+    return (k + f->values - 1) / f->values;
+}
 /* Null where no kernel takes the format. */
 const rows32_format *rows32_format_find(uint32_t id);
 extern const uint32_t rows32_formats[]; /* 0 ends                                                   */

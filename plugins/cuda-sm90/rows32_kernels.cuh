@@ -4,8 +4,12 @@
 #include "rows32_crossed.cuh"
 #include "rows32_spread.cuh"
 
+/* blocks a multiprocessor that registers must leave room for; 0 where the compiler decides */
+template <class F> struct resident_blocks { static const int least = 0; };
+template <> struct resident_blocks<rows_q4_0> { static const int least = 5; };
+
 #define ROWS32_KERNEL(name, method, waves)                                                         \
-    KERNEL KERNEL_THREADS(32 * waves)                                                              \
+    KERNEL __launch_bounds__(32 * waves, resident_blocks<rows_##name>::least)                      \
         rows32_##name##_##method##_w##waves(const __grid_constant__ rows32_args args) {            \
         rows32_##method<rows_##name, waves>(args);                                                 \
     }

@@ -9,6 +9,11 @@
 
 #define ROWS32_WORDS(F) ((F::bytes + 3) / 4)
 
+/* Whether a row with so many values from a group on has the group's unit j. */
+template <class F> DEVICE bool has_unit(uint32_t left, uint32_t j) {
+    return F::unit == 256 || 32u * j < left;
+}
+
 /* Piece c of 16 bytes of this row's group; group is the tile's. */
 DEVICE void load_piece(const uint8_t *group, uint32_t lane, int c, uint32_t *w) {
     uint4 v = __ldcs((const uint4 *)(group + c * 512) + lane);

@@ -205,7 +205,7 @@ template <class F, int WAVES> DEVICE void rows32_one(const rows32_args &args) {
     extern __shared__ __align__(16) uint8_t shared[];
     const matmul_args &a = args.base;
     uint32_t at;
-    x_shared x = x_records<F>(a, shared, &at);
+    x_shared x = x_records<F>(a, args.values, shared, &at);
     let_next_launch_start();
     uint32_t *table = (uint32_t *)(shared + at);
     float *reduction = (float *)(shared + at + F::table_words * 4);

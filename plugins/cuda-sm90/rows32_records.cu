@@ -59,13 +59,13 @@ DEVICE record_place place_of(const records_args &a, int64_t row, int64_t run) {
     } else {
         uint32_t at = (uint32_t)run * 8u + lane / 4u;
         if (a.blocks) {
-            uint8_t *block = a.records + block_of(row, at / 4u, a.k / 128) * BLOCK32_BYTES;
+            uint8_t *block = a.records + block_of(row, at / 4u, (a.k + 127) / 128) * BLOCK32_BYTES;
             uint32_t r = (uint32_t)row % 8u, slot = at % 4u;
             p.codes = block + (slot * 2u + lane / 2u % 2u) * BLOCK_PIECE + r * 16u + lane % 2u * 8u;
             p.sums = block + BLOCK32_SUMS + slot * 32u + r * 4u;
             p.scale = block + BLOCK32_SCALES + slot * 32u + r * 4u;
         } else {
-            uint8_t *record = a.records + (row * (a.k / 128) + at / 4u) * RECORD32_BYTES;
+            uint8_t *record = a.records + (row * ((a.k + 127) / 128) + at / 4u) * RECORD32_BYTES;
             p.codes = record + at % 4u * 32u + lane % 4u * 8u;
             p.sums = record + RECORD32_SUMS + at % 4u * 4u;
             p.scale = record + RECORD32_SCALES + at % 4u * 4u;
@@ -81,7 +81,8 @@ KERNEL KERNEL_THREADS(RECORDS_THREADS) rows32_records(const __grid_constant__ re
     int64_t first = run * 256 + lane * 8;
     let_next_launch_start();
     wait_for_launch_ahead();
-    if (run * 256 >= a.k) {
+    int64_t end = a.unit == 256u ? a.k : (a.k + 127) / 128 * 128; /* of the last group             */
+    if (run * 256 >= end) {
         return;
     }
     for (int64_t row = block_y(); row < a.padded; row += grid_y()) {
@@ -105,7 +106,7 @@ KERNEL KERNEL_THREADS(RECORDS_THREADS) rows32_records(const __grid_constant__ re
         int32_t sum = q.sum + wave_xor(q.sum, 1);
         record_place place = place_of(a, row, run);
         int32_t sum32 = sum + wave_xor(sum, 2);
-        if (first >= a.k) {
+        if (first >= end) {
             continue;
         }
         *(uint2 *)place.codes = make_uint2(q.low, q.high);

@@ -81,7 +81,7 @@ template <class F> DEVICE void rows32_short(const rows32_args &args) {
     uint32_t index = block_x() * SHORT_TILES + local, tile_bytes = args.groups * (32u * F::bytes);
     uint8_t *tile = shared + local * tile_bytes;
     uint64_t *full = own.full[local];
-    x_shared x = x_records<F>(a, shared + SHORT_TILES * tile_bytes, &at);
+    x_shared x = x_records<F>(a, args.values, shared + SHORT_TILES * tile_bytes, &at);
     uint8_t *words = shared + SHORT_TILES * tile_bytes + at;
     const dot_table table = decode_dot<F>::make(words);
     int64_t element = a.x_dtype == OPREG_F32 ? 4 : 2, n = (int64_t)index * 32 + lane;

@@ -227,7 +227,7 @@ template <class F, int WAVES> DEVICE void rows32_spread(const rows32_args &args)
     typedef spread_dot<F> dot;
     const matmul_args &a = args.base;
     uint32_t at, parts = (uint32_t)((a.n + 7) / 8), u = wave_index();
-    x_shared x = x_records<F>(a, spread_shared + dot::table_bytes, &at);
+    x_shared x = x_records<F>(a, args.values, spread_shared + dot::table_bytes, &at);
     spread_block b;
     b.first = parts * block_x() / grid_x(); /* parts times blocks is small: see spreads() */
     b.end = parts * (block_x() + 1u) / grid_x();

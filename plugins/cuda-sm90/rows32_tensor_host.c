@@ -17,7 +17,7 @@ static uint32_t record_bytes(const rows32_format *f) {
 }
 
 uint64_t rows32_records_bytes(const rows32_format *f, int64_t rows, int64_t k) {
-    return (uint64_t)(rows * (k / f->values)) * record_bytes(f);
+    return (uint64_t)(rows * rows32_groups(f, k)) * record_bytes(f);
 }
 
 /* The kernel that reads them may start meanwhile: it is chained to this launch, whatever the plan says,
@@ -36,7 +36,7 @@ opreg_status rows32_records_run(const opreg_call *call, const gpu_plan *plan,
                          .x_dtype = x->x_dtype,
                          .unit = f->unit,
                          .blocks = blocks};
-    int64_t runs = (x->k + 255) / 256, each = RECORDS_THREADS / 32;
+    int64_t runs = (rows32_groups(f, x->k) * f->values + 255) / 256, each = RECORDS_THREADS / 32;
     gpu_launch l = {SM90_RECORDS,    (uint32_t)((runs + each - 1) / each), 1, 1,
                     RECORDS_THREADS, 0,                                    plan->chained};
     l.grid_y = (uint32_t)(padded < 65535 ? padded : 65535);
@@ -53,13 +53,13 @@ static uint32_t block_bytes(const rows32_format *f) {
 }
 
 uint64_t rows32_blocks_bytes(const rows32_format *f, int64_t m, int64_t k) {
-    return (uint64_t)(whole_sets(m) / 8 * (k / f->values)) * block_bytes(f);
+    return (uint64_t)(whole_sets(m) / 8 * rows32_groups(f, k)) * block_bytes(f);
 }
 
 /* ---- up to eight columns --------------------------------------------------------------------------- */
 
 uint32_t rows32_column_bytes(const rows32_format *f, int64_t k) {
-    uint32_t bytes = (uint32_t)(k / f->values) * record_bytes(f);
+    uint32_t bytes = (uint32_t)rows32_groups(f, k) * record_bytes(f);
     return bytes / 16u % 2u ? bytes : bytes + 16u;
 }
 
@@ -82,7 +82,7 @@ opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const
     uint32_t units = gpu_units(plan->device), tiles = (uint32_t)((args->n + 31) / 32), most, depth;
     team_args team = {.base = *args,
                       .records = call->workspace.ptr,
-                      .groups = (uint32_t)(args->k / f->values),
+                      .groups = (uint32_t)rows32_groups(f, args->k),
                       .apart = rows32_column_bytes(f, args->k),
                       .chained = 1};
     gpu_launch l = {f->team, 1, groups, 1, TEAM_THREADS, 0, 1};
@@ -128,7 +128,7 @@ opreg_status rows32_wide_run(const opreg_call *call, const gpu_plan *plan, const
     int64_t each = wide_tiles(args->n, rows, gpu_units(plan->device));
     wide_args wide = {.base = *args,
                       .records = call->workspace.ptr,
-                      .groups = (uint32_t)(args->k / f->values),
+                      .groups = (uint32_t)rows32_groups(f, args->k),
                       .depth = (ROWS32_TENSOR_SHARED - rest) / (WIDE_WAVES * stage),
                       .chained = 1};
     gpu_launch l = {f->more + (nt == 2u ? ROWS32_WIDE16 : ROWS32_WIDE32),

@@ -5,7 +5,7 @@
 
 #include "quantize.cuh"
 #include "rows32_args.h"
-#include "rows32_formats.cuh"
+#include "rows32_load.cuh"
 
 #include <cuda_fp16.h>
 
@@ -141,23 +141,30 @@ DEVICE uint2 cross_by8(uint2 codes, uint32_t *pair) {
     return make_uint2(permute(low, high, 0x5140u), permute(low, high, 0x7362u));
 }
 
-/* A lane's elements of group u of a row of x that does not come as planes. */
+/* A lane's elements of group u of a row of x that does not come as planes; zeros past the row's end. */
 template <class F>
 DEVICE void load_x_group(const matmul_args &a, int64_t row, bool aligned, uint32_t u, float *v) {
     constexpr int count = F::values / 32;
     int64_t first = row * a.x_stride + (int64_t)u * F::values;
+    if (!has_unit<F>((uint32_t)a.k - u * (uint32_t)F::values, lane_index() / 8u)) {
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            v[i] = 0.0f;
+        }
+        return;
+    }
     load_values<count>(a.x, first + lane_index() * count, a.x_dtype, aligned, v);
 }
 
 /* Puts group u of planes into shared memory; the whole wave.  crossed: see cross_by4. */
 template <class F, bool crossed>
 DEVICE void keep_planes(const matmul_args &a, int64_t row, uint32_t u, const x_shared &s) {
-    uint32_t lane = lane_index();
+    uint32_t lane = lane_index(), left = (uint32_t)a.k - u * (uint32_t)F::values;
     const uint32_t *codes = (const uint32_t *)((const int8_t *)a.x + row * a.k) +
                             (int64_t)u * (F::values / 4);
 #pragma unroll
     for (int c = 0; c < F::values / 128; c++) {
-        uint32_t word = codes[c * 32 + lane], at = lane % 8u;
+        uint32_t word = has_unit<F>(left, lane / 8u) ? codes[c * 32 + lane] : 0u, at = lane % 8u;
         if (crossed) {
             word = cross_by4(word, &at);
         }
@@ -165,14 +172,17 @@ DEVICE void keep_planes(const matmul_args &a, int64_t row, uint32_t u, const x_s
     }
     constexpr int scales = F::values / F::unit;
     if (lane < scales) {
-        s.scales[u * scales + lane] = a.scales[row * (a.k / F::unit) + u * scales + lane];
+        s.scales[u * scales + lane] =
+            has_unit<F>(left, lane) ? a.scales[row * (a.k / F::unit) + u * scales + lane] : 0.0f;
     }
     if (F::min_sub != 0) {
         constexpr int sums = F::values / (F::min_sub != 0 ? F::min_sub : 1);
         constexpr int each = (F::min_sub != 0 ? F::min_sub : 16) / 16;
         if (lane < sums) {
             const int16_t *from = a.sums + row * (a.k / 16) + u * (F::values / 16) + lane * each;
-            s.sums[u * sums + lane] = (int16_t)(each == 2 ? from[0] + from[each - 1] : from[0]);
+            bool there = has_unit<F>(left, lane);
+            s.sums[u * sums + lane] =
+                there ? (int16_t)(each == 2 ? from[0] + from[each - 1] : from[0]) : (int16_t)0;
         }
     }
 }
@@ -231,16 +241,18 @@ DEVICE void bring_group(const matmul_args &a, int64_t row, bool aligned, uint32_
     keep_values<F, crossed>(u, v, s);
 }
 
-/* Same on the host: the block's shared memory. */
-template <class F> DEVICE x_shared x_records(const matmul_args &a, uint8_t *shared, uint32_t *end) {
+/* Same on the host: the block's shared memory, for so many values of a row. */
+template <class F>
+DEVICE x_shared x_records(const matmul_args &a, uint32_t values, uint8_t *shared, uint32_t *end) {
     x_shared x;
-    uint32_t at = (uint32_t)a.k;
+    int64_t k = F::unit == 256 ? a.k : (int64_t)values;
+    uint32_t at = (uint32_t)k;
     x.codes = shared;
     x.scales = (float *)(shared + at);
-    at += (uint32_t)(a.k / F::unit) * 4u;
+    at += (uint32_t)(k / F::unit) * 4u;
     at = (at + 15u) & ~15u;
     x.sums = (int16_t *)(shared + at);
-    at += F::min_sub != 0 ? (uint32_t)(a.k / (F::min_sub != 0 ? F::min_sub : 1)) * 2u : 0u;
+    at += F::min_sub != 0 ? (uint32_t)(k / (F::min_sub != 0 ? F::min_sub : 1)) * 2u : 0u;
     *end = (at + 15u) & ~15u;
     return x;
 }

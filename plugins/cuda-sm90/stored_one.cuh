@@ -139,7 +139,7 @@ template <class F, int WAVES> DEVICE void stored_one(const stored_args &args) {
     constexpr uint32_t sums = owned<F, WAVES>::stored * 128u;
     const matmul_args &a = args.base;
     uint32_t at, team = wave_index() / WAVES, teams = thread_count() / (32u * WAVES);
-    x_shared x = x_records<F>(a, shared, &at);
+    x_shared x = x_records<F>(a, (uint32_t)a.k, shared, &at);
     uint8_t *words = shared + at;
     uint8_t *own = words + dot::table_bytes + team * (sums + args.depth * stream_type::stage_bytes);
     stream_type stream(args, own + sums, block_x() + grid_x() * team, grid_x() * teams);

@@ -496,6 +496,9 @@ int main(int argc, char **argv) {
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=2560 k=9216 b=q4_k x=f32 y=f32", m);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=32768 k=1024 b=rocmfp4_fast x=f32 y=f32", m);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=4096 k=8192 b=rocmfp4_fast x=f32 y=f32", m);
+        /* rows that end inside a group: SmolLM2-135M */
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=49152 k=576 b=q8_0 x=f32 y=f32", m);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=1536 k=576 b=q4_0 x=f32 y=f32", m);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=17408 k=5120 b=gqh4 x=f32 y=f32", m);
     }
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=q8_k y=f32");

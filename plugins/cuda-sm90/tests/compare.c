@@ -136,6 +136,28 @@ int main(int argc, char **argv) {
             TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=%lld b=%s x=%s y=f32", (long long)more,
                 info->name, opreg_dtype_name(info->act_dtype));
         }
+        if (block <= 64) { /* the last group of a row is short */
+            static const int counts[] = {1, 2, 3, 5, 8, 12, 33, 70};
+            for (size_t w = 0; w < sizeof counts / sizeof counts[0]; w++) {
+                TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=70 k=%lld b=%s x=%s y=f32", counts[w],
+                    (long long)(w % 2 ? 576 : block * 49), info->name, dtypes[w % 3]);
+            }
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2777 k=576 b=%s x=f32 y=f32 flags=bias",
+                info->name);
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=2 n=65 k=576 b=%s x=f32 y=f32 glu=silu", info->name);
+            TRY(OPREG_OP_MOE_MATMUL, "tokens=3 top_k=2 experts=5 n=40 k=576 b=%s x=f32 y=f32",
+                info->name);
+            TRY(OPREG_OP_MOE_GLU, "tokens=9 top_k=4 experts=6 n=72 k=576 b=%s x=f16 y=f32 glu=silu",
+                info->name);
+            TRY(OPREG_OP_MOE_DOWN,
+                "tokens=33 top_k=2 experts=40 n=1056 k=576 b=%s x=f32 y=f32 rows=dst", info->name);
+            if (info->act_dtype != OPREG_F32) {
+                for (int m = 1; m <= 21; m += 4) {
+                    TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=65 k=576 b=%s x=q8_0 y=f32", m,
+                        info->name);
+                }
+            }
+        }
         TRY(OPREG_OP_MOE_MATMUL, "tokens=3 top_k=2 experts=5 n=40 k=%lld b=%s x=f32 y=f32",
             (long long)block * 8, info->name);
         TRY(OPREG_OP_MOE_GLU,

@@ -113,6 +113,31 @@ static void a_prepared_group_holds_every_stored_byte_once(void **state) {
     }
 }
 
+static void a_row_that_ends_inside_a_group_has_room_for_all_of_it(void **state) {
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device};
+    opreg_matmul_bt_quant matmul = {.n = 576, .k = 576, .layout = OPREG_LAYOUT_ANY};
+    const uint64_t groups = 5, rows = 64;
+    char reason[128] = "";
+    (void)state;
+    assert_int_equal(prepared_groups(OPREG_Q4_0, 576), groups);
+    assert_int_equal(prepared_groups(OPREG_Q4_0, 512), 4);
+    assert_int_equal(prepared_rows32.bytes(&device, OPREG_Q4_0, 3, 33, 576), 3 * rows * groups * 72);
+    assert_int_equal(prepared_rows32.bytes(&device, OPREG_Q2_0, 1, 33, 576), rows * groups * 36);
+    assert_int_equal(prepared_rows32.bytes(&device, OPREG_Q2_0, 1, 33, 32), 0);
+    assert_int_equal(prepared_rows32.bytes(&device, OPREG_Q4_K, 1, 33, 576), 0);
+    for (const uint32_t *format = rows32_formats; *format != 0; format++) {
+        int small = rows32_format_find(*format)->unit == 32u;
+        matmul.b_dtype = *format;
+        for (matmul.m = 1; matmul.m <= 512; matmul.m *= 8) {
+            const opreg_kernel *kernel =
+                kernel_named(&plugin, matmul.m == 1 ? "rows32_one" : "rows32_eight");
+            assert_int_equal(kernel->supports(&device, &matmul, reason),
+                             small ? OPREG_OK : OPREG_E_UNSUPPORTED);
+        }
+    }
+}
+
 static void kernels_over_rows32_agree_with_the_layout(void **state) {
     (void)state;
     for (const uint32_t *format = rows32_formats; *format != 0; format++) {
@@ -186,7 +211,7 @@ static void a_refusal_names_the_number(void **state) {
     opreg_matmul_bt_quant matmul = {.b_dtype = OPREG_Q4_0,
                                     .m = 1,
                                     .n = 64,
-                                    .k = 96,
+                                    .k = 80,
                                     .layout = OPREG_LAYOUT_ANY};
     opreg_paged_attn_decode attention = {.q_heads = 8,
                                          .kv_heads = 2,
@@ -198,8 +223,8 @@ static void a_refusal_names_the_number(void **state) {
     (void)state;
     assert_int_equal(kernel_named(&plugin, "rows32_one")->supports(&device, &matmul, reason),
                      OPREG_E_UNSUPPORTED);
-    assert_non_null(strstr(reason, "96"));
-    matmul.k = 128;
+    assert_non_null(strstr(reason, "80"));
+    matmul.k = 96;
     assert_int_equal(kernel_named(&plugin, "rows32_one")->supports(&device, &matmul, reason),
                      OPREG_OK);
     matmul.m = 5;
@@ -299,6 +324,7 @@ int main(void) {
         cmocka_unit_test(an_older_host_is_refused),
         cmocka_unit_test(a_plan_on_a_device_that_is_not_open_is_refused),
         cmocka_unit_test(a_prepared_group_holds_every_stored_byte_once),
+        cmocka_unit_test(a_row_that_ends_inside_a_group_has_room_for_all_of_it),
         cmocka_unit_test(kernels_over_rows32_agree_with_the_layout),
         cmocka_unit_test(a_format_launches_the_kernels_named_after_it),
         cmocka_unit_test(a_refusal_names_the_number),
