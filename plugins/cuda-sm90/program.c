@@ -28,6 +28,7 @@ IMAGE_SYMBOLS(stored_32)
 IMAGE_SYMBOLS(stored_k)
 IMAGE_SYMBOLS(stored_iq)
 IMAGE_SYMBOLS(stored_team)
+IMAGE_SYMBOLS(rows32_gqh)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -52,6 +53,7 @@ static const gpu_image images[] = {
     {"stored_k", sm90_stored_k, 0},
     {"stored_iq", sm90_stored_iq, 0},
     {"stored_team", sm90_stored_team, 0},
+    {"rows32_gqh", sm90_rows32_gqh, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
@@ -77,12 +79,15 @@ static const gpu_image images[] = {
 #define SPLIT_MERGE(dim) {"split_merge_d" #dim, SM90_IMAGE_SPLIT, (4096u + 131u * dim) * 4u},
 #define SPLIT_TENSOR(dim, name, kv, element, blocks)                                               \
     {"tensor_part_d" #dim "_" #name, SM90_IMAGE_TENSOR, SPLIT_TENSOR_BYTES(dim, element)},
+#define ROWS32_GQH_WIDTH(name, columns, parts, ahead, waves)                                       \
+    {"rows32_" #name "_x" #columns, SM90_IMAGE_GQH, 227u * 1024u},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"
 #include "split_list.inc"
     {"mix2_glu", SM90_IMAGE_MIX, 64u * 1024u},
     {"mix3_glu", SM90_IMAGE_MIX, 64u * 1024u},
+    ROWS32_GQH_FORMATS
     {"rows32_records", SM90_IMAGE_RECORDS, 0},
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256

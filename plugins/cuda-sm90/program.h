@@ -5,6 +5,7 @@
 
 #include "baseline.h"
 #include "rows32_args.h"
+#include "rows32_gqh_args.h"
 
 /* Symbols after the baselines'. */
 #define OPREG_FORMAT(...) +1
@@ -34,7 +35,14 @@ enum sm90_symbol_mix {
 #undef SPLIT_MERGE
 #undef SPLIT_TENSOR
 
-enum sm90_symbol_stored { SM90_RECORDS = SM90_FIRST_MIX + 2, SM90_FIRST_STORED };
+/* of a format after the other, by width */
+#define ROWS32_GQH_WIDTH(...) +1
+enum sm90_symbol_stored {
+    SM90_FIRST_GQH = SM90_FIRST_MIX + 2,
+    SM90_RECORDS = SM90_FIRST_GQH ROWS32_GQH_FORMATS,
+    SM90_FIRST_STORED
+};
+#undef ROWS32_GQH_WIDTH
 
 /* then those of each format in the order of enum rows32_method_more, then rows32_team's */
 #define STORED_COUNT_ROWS  +2
@@ -66,7 +74,8 @@ enum sm90_image {
     SM90_IMAGE_STORED_32,
     SM90_IMAGE_STORED_K,
     SM90_IMAGE_STORED_IQ,
-    SM90_IMAGE_STORED_TEAM
+    SM90_IMAGE_STORED_TEAM,
+    SM90_IMAGE_GQH
 };
 
 extern const gpu_program sm90_program;

@@ -499,8 +499,18 @@ int main(int argc, char **argv) {
         /* rows that end inside a group: SmolLM2-135M */
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=49152 k=576 b=q8_0 x=f32 y=f32", m);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=1536 k=576 b=q4_0 x=f32 y=f32", m);
-        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=17408 k=5120 b=gqh4 x=f32 y=f32", m);
     }
+    for (int m = 1; m <= 8; m += m < 5 ? 1 : 3) {
+        static const char *const gqh[] = {"gqh4", "gqh3", "gqh2_h", "gqh2_c"};
+        for (size_t f = 0; f < 4; f++) {
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=17408 k=5120 b=%s x=f32 y=f32", m, gqh[f]);
+        }
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=5120 k=17408 b=gqh4 x=f32 y=f32", m);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=12288 k=5120 b=gqh4 x=f32 y=f32", m);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=%d n=5120 k=6144 b=gqh2_h x=f32 y=f32", m);
+    }
+    TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=17408 k=5120 b=gqh4 x=f32 y=f32 glu=silu");
+    TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=248320 k=5120 b=gqh3 x=f32 y=f32");
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=q8_k y=f32");
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=f32 y=f32 glu=silu");
     static const char *const many[] = {"q4_k",    "q5_k",    "q6_k",   "q3_k",  "q2_k",

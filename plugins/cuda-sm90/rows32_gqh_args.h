@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ * rows32_gqh_args.h - parameters and shared memory of rows32_gqh. */
+#ifndef OPREG_SM90_ROWS32_GQH_ARGS_H
+#define OPREG_SM90_ROWS32_GQH_ARGS_H
+
+#include "baseline_args.h"
+
+/* ROWS32_GQH_WIDTH(name, rows of x, parts of eight weight rows a lane has, superblocks ahead, most
+ * waves); the least that holds a call's rows of x is launched, the last for more. */
+#define ROWS32_GQH_WIDTHS(name)                                                                    \
+    ROWS32_GQH_WIDTH(name, 1, 3, 3, 12)                                                            \
+    ROWS32_GQH_WIDTH(name, 2, 3, 2, 12)                                                            \
+    ROWS32_GQH_WIDTH(name, 3, 3, 2, 12)                                                            \
+    ROWS32_GQH_WIDTH(name, 4, 3, 2, 12)                                                            \
+    ROWS32_GQH_WIDTH(name, 5, 2, 2, 12)                                                            \
+    ROWS32_GQH_WIDTH(name, 6, 2, 2, 12)                                                            \
+    ROWS32_GQH_WIDTH(name, 8, 2, 2, 8)
+#define ROWS32_GQH_FORMATS                                                                         \
+    ROWS32_GQH_WIDTHS(gqh4)                                                                        \
+    ROWS32_GQH_WIDTHS(gqh3)                                                                        \
+    ROWS32_GQH_WIDTHS(gqh2_h)                                                                      \
+    ROWS32_GQH_WIDTHS(gqh2_c)
+#define ROWS32_GQH_COUNT 7 /* widths of a format                                                   */
+#define ROWS32_GQH_MOST  8
+
+/* Shared memory: the front, from where the block's begins; at the address GQH_TABLE an entry of 256
+ * bytes for each byte of codes; then x. */
+#define GQH_TABLE     0x10000u
+#define GQH_X         0x20000u
+#define GQH_RESERVED  1024u  /* the device's own bytes below the block's                             */
+#define GQH_FRONT     (GQH_TABLE - 4096u)
+#define GQH_X_FLOATS  288u   /* of a superblock: 8 pieces of 32 values, 4 apart for the banks         */
+#define GQH_X_MOST    (227u * 1024u + GQH_RESERVED - GQH_X)
+#define GQH_SCALES    256u   /* floats; 16 ratios follow them in the front, then gates, then sums     */
+#define GQH_GATES     (GQH_SCALES + 16u)
+
+typedef struct gqh_args {
+    matmul_args base;
+    uint32_t superblocks, chunk; /* of a row; of x in shared memory at a time                       */
+    uint32_t gates;              /* floats of gates in the front                                    */
+    uint32_t waves;              /* that take tasks; others help with tables and x                  */
+    uint32_t chained;
+} gqh_args;
+
+#endif /* OPREG_SM90_ROWS32_GQH_ARGS_H */
