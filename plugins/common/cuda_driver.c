@@ -25,6 +25,7 @@ enum {
     FUNCTION_MAX_DYNAMIC_SHARED = 8,
     STREAM_NON_BLOCKING = 1,
     CAPTURE_THREAD_LOCAL = 1,
+    LAUNCH_CLUSTER_DIMENSION = 4,
     LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6
 };
 
@@ -33,13 +34,14 @@ enum {
 
 typedef unsigned long long cuda_address;
 
-/* CUlaunchAttribute: the value is a union of 64 bytes, an int here. */
+/* CUlaunchAttribute: the value is a union of 64 bytes. */
 typedef struct cuda_attribute {
     int id;
     char pad[4];
     union {
         char bytes[64];
         int enabled;
+        unsigned int cluster[3];
     } value;
 } cuda_attribute;
 
@@ -268,12 +270,26 @@ int driver_kernel_resources(void *kernel, int32_t out[4]) {
 int driver_launch(void *kernel, const driver_grid *grid, const void *parameters, void *stream) {
     void *list[1];
     memcpy(list, &parameters, sizeof list);
-    if (grid->chained && cuda.launch_with != NULL) {
-        cuda_attribute attribute = {.id = LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION};
+    if (cuda.launch_with != NULL && (grid->chained || grid->cluster > 1)) {
+        cuda_attribute attributes[2] = {{.id = 0}};
         cuda_launch launch = {grid->x, grid->y, grid->z, grid->threads, 1, 1, grid->shared_bytes,
-                              stream,  &attribute, 1};
-        attribute.value.enabled = 1;
+                              stream,  attributes, 0};
+        if (grid->chained) {
+            cuda_attribute *chained = &attributes[launch.num_attributes++];
+            chained->id = LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
+            chained->value.enabled = 1;
+        }
+        if (grid->cluster > 1) {
+            cuda_attribute *cluster = &attributes[launch.num_attributes++];
+            cluster->id = LAUNCH_CLUSTER_DIMENSION;
+            cluster->value.cluster[0] = 1;
+            cluster->value.cluster[1] = 1;
+            cluster->value.cluster[2] = grid->cluster;
+        }
         return cuda.launch_with(&launch, kernel, list, NULL);
+    }
+    if (grid->cluster > 1) {
+        return CUDA_NOT_SUPPORTED;
     }
     return cuda.launch(kernel, grid->x, grid->y, grid->z, grid->threads, 1, 1, grid->shared_bytes,
                        stream, list, NULL);

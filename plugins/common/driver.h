@@ -59,6 +59,7 @@ int driver_kernel_resources(void *kernel, int32_t out[4]);
 typedef struct driver_grid {
     uint32_t x, y, z, threads, shared_bytes;
     uint32_t chained; /* 1: may start before the launch ahead of it has ended, where that exists   */
+    uint32_t cluster; /* blocks along z that are one cluster; 1: none.  CUDA alone                  */
 } driver_grid;
 int driver_launch(void *kernel, const driver_grid *grid, const void *parameters, void *stream);
 

@@ -214,8 +214,14 @@ void gpu_close(const opreg_host *host) {
 
 opreg_status gpu_run(const opreg_host *host, const gpu_device *device, const gpu_launch *launch,
                      const void *parameters, void *stream) {
-    const driver_grid grid = {launch->grid_x, launch->grid_y, launch->grid_z,
-                              launch->block,  launch->shared, launch->chained};
+    return gpu_run_clusters(host, device, launch, 1, parameters, stream);
+}
+
+opreg_status gpu_run_clusters(const opreg_host *host, const gpu_device *device,
+                              const gpu_launch *launch, uint32_t cluster, const void *parameters,
+                              void *stream) {
+    const driver_grid grid = {launch->grid_x, launch->grid_y,  launch->grid_z, launch->block,
+                              launch->shared, launch->chained, cluster};
     int previous, error;
     opreg_status status = gpu_enter(host, device, &previous);
     if (status != OPREG_OK) {

@@ -58,6 +58,11 @@ typedef struct gpu_launch {
 opreg_status gpu_run(const opreg_host *host, const gpu_device *device, const gpu_launch *launch,
                      const void *parameters, void *stream);
 
+/* The same, every `cluster` blocks along z together as a cluster, where the device has those. */
+opreg_status gpu_run_clusters(const opreg_host *host, const gpu_device *device,
+                              const gpu_launch *launch, uint32_t cluster, const void *parameters,
+                              void *stream);
+
 /* Enqueues a fill of device memory. */
 opreg_status gpu_fill(const opreg_host *host, const gpu_device *device, void *dst, uint8_t byte,
                       uint64_t bytes, void *stream);

@@ -11,6 +11,7 @@ static const char rows32_eight_summary[] = "8, 16 or 32 rows of x a pass on int8
 static const char rows32_tiled_summary[] = "128 weight rows by 64 of x a block on int8 tensor cores";
 static const char rows32_gqh_summary[] = "GQH: up to eight rows of x a pass, levels from shared memory";
 static const char stored_rows_summary[] = "stored rows through shared memory, 8 rows of x a pass";
+static const char rows32_tiled_int_summary[] = "128 weight rows by 64 or 128 of x a block, sums in any order";
 static const char rows32_moe_matmul_summary[] = "a tile of 32 weight rows a block, by group";
 static const char rows32_moe_glu_summary[] = "gate, up and glu, a tile of 32 rows a block, by group";
 static const char rows32_moe_down_summary[] = "requantizes h, a tile of 32 rows a block, by group";

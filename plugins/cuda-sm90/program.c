@@ -21,6 +21,9 @@ IMAGE_SYMBOLS(rows32_records)
 IMAGE_SYMBOLS(rows32_team)
 IMAGE_SYMBOLS(rows32_tiled)
 IMAGE_SYMBOLS(rows32_tiled_rows)
+IMAGE_SYMBOLS(rows32_tiled_int)
+IMAGE_SYMBOLS(rows32_tiled_int_rows)
+IMAGE_SYMBOLS(rows32_tiled_int_32)
 IMAGE_SYMBOLS(rows32_short)
 IMAGE_SYMBOLS(rows32_wide)
 IMAGE_SYMBOLS(rows32_wide_rows)
@@ -46,6 +49,9 @@ static const gpu_image images[] = {
     {"rows32_team", sm90_rows32_team, 0},
     {"rows32_tiled", sm90_rows32_tiled, 0},
     {"rows32_tiled_rows", sm90_rows32_tiled_rows, 0},
+    {"rows32_tiled_int", sm90_rows32_tiled_int, 0},
+    {"rows32_tiled_int_rows", sm90_rows32_tiled_int_rows, 0},
+    {"rows32_tiled_int_32", sm90_rows32_tiled_int_32, 0},
     {"rows32_short", sm90_rows32_short, 0},
     {"rows32_wide", sm90_rows32_wide, 0},
     {"rows32_wide_rows", sm90_rows32_wide_rows, 0},
@@ -104,12 +110,16 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "rows32_list.inc"
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
+#define ROWS32_SYMBOLS_MORE(name, by, int_image)                                                   \
     {"rows32_" #name "_short", SM90_IMAGE_SHORT, ROWS32_MOST_SHARED},                              \
         {"rows32_" #name "_wide16", SM90_IMAGE_WIDE_##by, ROWS32_TENSOR_SHARED},                   \
-        {"rows32_" #name "_wide32", SM90_IMAGE_WIDE_##by, ROWS32_TENSOR_SHARED},
+        {"rows32_" #name "_wide32", SM90_IMAGE_WIDE_##by, ROWS32_TENSOR_SHARED},                   \
+        {"rows32_" #name "_int64", SM90_IMAGE_INT_##int_image, ROWS32_TENSOR_SHARED},              \
+        {"rows32_" #name "_int128", SM90_IMAGE_INT_##int_image, ROWS32_TENSOR_SHARED},
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
+    ROWS32_SYMBOLS_MORE(name, by, 32)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
-    ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                                   \
+    ROWS32_SYMBOLS_MORE(name, by, by)                                                              \
     {"rows32_" #name "_tiled", SM90_IMAGE_TILED_##by, ROWS32_TENSOR_SHARED},
 #include "rows32_list.inc"
 #undef ROWS32_UNIT32

@@ -24,7 +24,7 @@ enum rows32_order {
 #undef ROWS32_UNIT256
 
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
-    ROWS32_MORE_##NAME, ROWS32_LAST_##NAME = ROWS32_MORE_##NAME + ROWS32_WIDE32,
+    ROWS32_MORE_##NAME, ROWS32_LAST_##NAME = ROWS32_MORE_##NAME + ROWS32_INT128,
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
     ROWS32_MORE_##NAME, ROWS32_LAST_##NAME = ROWS32_MORE_##NAME + ROWS32_TILED,
 #define ROWS32_TEAM_ROWS(NAME)

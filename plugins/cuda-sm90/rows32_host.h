@@ -19,6 +19,8 @@ enum rows32_method_more {
     ROWS32_SHORT,
     ROWS32_WIDE16,
     ROWS32_WIDE32,
+    ROWS32_INT64,
+    ROWS32_INT128,
     ROWS32_TILED /* of units of 256 alone                                                           */
 };
 
@@ -67,6 +69,12 @@ opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const
 /* Whether rows32_wide is faster than rows32_tiled: by the rows of bench/baselines/h200.tsv a block of it
  * takes a sixth of the time for 32 rows by 32 columns that a block of 128 by 64 takes. */
 int rows32_wide_wins(int64_t n, int64_t rows, uint32_t units);
+/* How rows32_tiled_int cuts a call: sets of 64 columns a block, 0 where rows32_wide is faster; blocks of a
+ * cluster, which share the groups of a row. */
+typedef struct rows32_cut {
+    uint32_t sets, parts;
+} rows32_cut;
+rows32_cut rows32_int_cut(const rows32_format *f, const opreg_matmul_bt_quant *p, uint32_t units);
 /* A dense call. */
 opreg_status rows32_wide_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
                              const matmul_args *args, int64_t rows);

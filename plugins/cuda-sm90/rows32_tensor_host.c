@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * rows32_tensor_host.c - launches of rows32_team, rows32_wide and rows32_tiled, which read x as records;
- * the variant rows32_tiled. */
+ * rows32_tensor_host.c - launches of rows32_team, rows32_wide and of tiles, which read x as records; the
+ * variants rows32_tiled and rows32_tiled_int. */
 #include "kernels.h"
 #include "records_args.h"
 #include "rows32_host.h"
@@ -148,13 +148,25 @@ opreg_status rows32_wide_run(const opreg_call *call, const gpu_plan *plan, const
 
 /* ---- tiles of 128 rows by 64 columns --------------------------------------------------------------- */
 
-static uint32_t stage_bytes(const rows32_format *f) {
-    return TILED_ROWS / 32 * group_bytes(f) + TILED_COLUMNS / 8 * block_bytes(f);
+static uint32_t stage_bytes(const rows32_format *f, uint32_t sets) {
+    return TILED_ROWS / 32 * group_bytes(f) + sets * (TILED_COLUMNS / 8) * block_bytes(f);
+}
+
+/* Stages that fit beside `other` bytes; 0 where two do not. */
+static uint32_t stages_that_fit(const rows32_format *f, uint32_t sets, uint32_t other,
+                                uint32_t *shared) {
+    uint32_t each = stage_bytes(f, sets), most;
+    if (other > ROWS32_TENSOR_SHARED || ROWS32_TENSOR_SHARED - other < 2u * each) {
+        return 0;
+    }
+    most = (ROWS32_TENSOR_SHARED - other) / each;
+    most = most < TILED_STAGES ? most : TILED_STAGES;
+    *shared = most * each + other;
+    return most;
 }
 
 /* Everything of a call but its pointers; 0 where it does not fit. */
 static int tiled_shape(const rows32_format *f, int64_t k, tiled_args *args, uint32_t *shared) {
-    uint32_t other, most;
     args->units = (uint32_t)(k / f->unit);
     args->levels = 0;
     while (args->levels < 5u && 1u << args->levels < args->units) {
@@ -164,14 +176,28 @@ static int tiled_shape(const rows32_format *f, int64_t k, tiled_args *args, uint
     if (args->units > TILED_MOST_UNITS) {
         return 0;
     }
-    other = args->kept * TILED_KEPT_BYTES + (uint32_t)f->table_words * 4u + args->units * 4u;
-    if (other + 2u * stage_bytes(f) > ROWS32_TENSOR_SHARED) {
-        return 0;
+    args->stages = stages_that_fit(
+        f, 1, args->kept * TILED_KEPT_BYTES + (uint32_t)f->table_words * 4u + args->units * 4u,
+        shared);
+    return args->stages != 0;
+}
+
+/* What both variants ask of a call. */
+static opreg_status tiles_support(const opreg_matmul_bt_quant *p, char reason[128]) {
+    const rows32_format *f = rows32_format_find(p->b_dtype);
+    if (f == NULL) {
+        snprintf(reason, 128, "weight format %u has no kernel over rows32", p->b_dtype);
+    } else if (p->layout != OPREG_LAYOUT_ANY && p->layout != PREPARED_ROWS32) {
+        snprintf(reason, 128, "weight layout %u is not rows32, %u", p->layout, PREPARED_ROWS32);
+    } else if (p->k <= 0 || p->k % gpu_format_find(f->id)->values != 0 || p->k > 1 << 30) {
+        snprintf(reason, 128, "k %lld is not a multiple of %d", (long long)p->k,
+                 gpu_format_find(f->id)->values);
+    } else if (p->n > (int64_t)TILED_ROWS * 65535) {
+        snprintf(reason, 128, "n %lld is more than a grid can hold", (long long)p->n);
+    } else {
+        return gpu_sizes_fit(1, p->n, p->k, reason);
     }
-    most = (ROWS32_TENSOR_SHARED - other) / stage_bytes(f);
-    args->stages = most < TILED_STAGES ? most : TILED_STAGES;
-    *shared = args->stages * stage_bytes(f) + other;
-    return 1;
+    return OPREG_E_UNSUPPORTED;
 }
 
 opreg_status rows32_tiled_supports(const opreg_device *dev, const void *problem,
@@ -181,47 +207,120 @@ opreg_status rows32_tiled_supports(const opreg_device *dev, const void *problem,
     tiled_args args;
     uint32_t shared;
     (void)dev;
-    if (f == NULL || f->unit != 256u) {
-        snprintf(reason, 128, "weight format %u has no units of 256 over rows32", p->b_dtype);
-    } else if (p->layout != OPREG_LAYOUT_ANY && p->layout != PREPARED_ROWS32) {
-        snprintf(reason, 128, "weight layout %u is not rows32, %u", p->layout, PREPARED_ROWS32);
-    } else if (p->k <= 0 || p->k % f->values != 0 || p->k > 1 << 30) {
-        snprintf(reason, 128, "k %lld is not a multiple of %d", (long long)p->k, f->values);
-    } else if (p->n > (int64_t)TILED_ROWS * 65535) {
-        snprintf(reason, 128, "n %lld is more than a grid can hold", (long long)p->n);
-    } else if (!tiled_shape(f, p->k, &args, &shared)) {
-        snprintf(reason, 128, "k %lld: partial sums do not fit in shared memory", (long long)p->k);
-    } else {
-        return gpu_sizes_fit(1, p->n, p->k, reason);
+    if (f != NULL && f->unit != 256u) {
+        snprintf(reason, 128, "weight format %u has no units of 256", p->b_dtype);
+        return OPREG_E_UNSUPPORTED;
     }
-    return OPREG_E_UNSUPPORTED;
+    if (f != NULL && p->k > 0 && p->k <= 1 << 30 && !tiled_shape(f, p->k, &args, &shared)) {
+        snprintf(reason, 128, "k %lld: partial sums do not fit in shared memory", (long long)p->k);
+        return OPREG_E_UNSUPPORTED;
+    }
+    return tiles_support(p, reason);
 }
 
-uint64_t rows32_tiled_workspace(const opreg_device *dev, const void *problem) {
-    const opreg_matmul_bt_quant *p = problem;
+/* x as blocks and, where there are two weights, the sums of the first. */
+static uint64_t tiles_workspace(const opreg_matmul_bt_quant *p, int64_t columns) {
     const rows32_format *f = rows32_format_find(p->b_dtype);
     uint64_t bytes = rows32_blocks_bytes(f, p->m, p->k);
-    (void)dev;
     if (p->glu != OPREG_GLU_NONE) {
-        bytes += (uint64_t)(whole_sets(p->m) * ((p->n + TILED_ROWS - 1) / TILED_ROWS)) *
+        bytes += (uint64_t)((p->m + columns - 1) / columns * columns *
+                            ((p->n + TILED_ROWS - 1) / TILED_ROWS)) *
                  TILED_ROWS * 4u;
     }
     return bytes;
 }
 
+uint64_t rows32_tiled_workspace(const opreg_device *dev, const void *problem) {
+    (void)dev;
+    return tiles_workspace(problem, TILED_COLUMNS);
+}
+
+/* x, then the tiles of a call whose arguments have all but pointers. */
+static opreg_status launch_tiles(const opreg_call *call, const gpu_plan *plan,
+                                 const rows32_format *f, const opreg_matmul_bt_quant *p,
+                                 tiled_args *args, gpu_launch *l, int64_t columns) {
+    opreg_status status;
+    rows32_dense_args(p, call, &args->base);
+    args->records = call->workspace.ptr;
+    args->chained = 1;
+    args->gates = (void *)((uint8_t *)call->workspace.ptr + rows32_blocks_bytes(f, p->m, p->k));
+    l->block = TILED_THREADS;
+    l->chained = 1;
+    l->grid_x = (uint32_t)((p->m + columns - 1) / columns);
+    l->grid_y = (uint32_t)((p->n + TILED_ROWS - 1) / TILED_ROWS);
+    status = rows32_records_run(call, plan, f, &args->base, p->m, whole_sets(p->m), 1);
+    return status != OPREG_OK
+               ? status
+               : gpu_run_clusters(call->host, plan->device, l, l->grid_z, args, call->stream);
+}
+
 opreg_status rows32_tiled_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_matmul_bt_quant *p = problem;
+    const rows32_format *f = rows32_format_find(p->b_dtype);
+    tiled_args args = {.reserved = 0};
+    gpu_launch l = {.symbol = f->more + ROWS32_TILED, .grid_z = 1};
+    tiled_shape(f, p->k, &args, &l.shared);
+    return launch_tiles(call, state, f, p, &args, &l, TILED_COLUMNS);
+}
+
+/* ---- 128 rows by 64 or 128 columns, in any order ---------------------------------------------------- */
+
+opreg_status rows32_tiled_int_supports(const opreg_device *dev, const void *problem,
+                                       char reason[128]) {
+    (void)dev;
+    return tiles_support(problem, reason);
+}
+
+uint64_t rows32_tiled_int_workspace(const opreg_device *dev, const void *problem) {
+    (void)dev;
+    return tiles_workspace(problem, 2 * TILED_COLUMNS);
+}
+
+/* Nanoseconds by the rows of bench/baselines/h200.tsv: of a group for a tile of 64 and of 128 columns and
+ * for one of rows32_wide; of a round of blocks; of a cluster. */
+enum int_cost { INT_ROUND = 1000, INT_CLUSTER = 3500 };
+typedef struct int_costs {
+    int64_t columns64, columns128, wide;
+} int_costs;
+static const int_costs costs256 = {1440, 2750, 356}, costs32 = {1140, 2170, 231};
+
+/* Blocks run in rounds, one a multiprocessor. */
+rows32_cut rows32_int_cut(const rows32_format *f, const opreg_matmul_bt_quant *p, uint32_t units) {
+    const int_costs *costs = f->unit == 256u ? &costs256 : &costs32;
+    rows32_cut best = {0, 1};
+    int64_t groups = rows32_groups(f, p->k);
+    int64_t least = wide_tiles(p->n, p->m, units) * groups * costs->wide + INT_ROUND;
+    int64_t most = p->glu != OPREG_GLU_NONE || groups < 2 ? 1 : 2;
+    for (uint32_t sets = 1; sets <= 2u; sets++) {
+        for (int64_t parts = 1; parts <= most; parts++) {
+            int64_t columns = (int64_t)sets * TILED_COLUMNS;
+            int64_t blocks = (p->n + TILED_ROWS - 1) / TILED_ROWS *
+                             ((p->m + columns - 1) / columns) * parts;
+            int64_t each = (groups + parts - 1) / parts *
+                           (sets == 1u ? costs->columns64 : costs->columns128);
+            int64_t cost = (blocks + units - 1) / units * (each + INT_ROUND) +
+                           (parts > 1 ? INT_CLUSTER : 0);
+            if (cost < least) {
+                least = cost;
+                best = (rows32_cut){sets, (uint32_t)parts};
+            }
+        }
+    }
+    return best;
+}
+
+opreg_status rows32_tiled_int_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
     const gpu_plan *plan = state;
     const rows32_format *f = rows32_format_find(p->b_dtype);
-    tiled_args args = {.records = call->workspace.ptr, .chained = 1};
-    gpu_launch l = {f->more + ROWS32_TILED, 1, 1, 1, TILED_THREADS, 0, 1};
-    opreg_status status;
-    rows32_dense_args(p, call, &args.base);
-    tiled_shape(f, p->k, &args, &l.shared);
-    args.gates = (void *)((uint8_t *)call->workspace.ptr + rows32_blocks_bytes(f, p->m, p->k));
-    l.grid_x = (uint32_t)((p->m + TILED_COLUMNS - 1) / TILED_COLUMNS);
-    l.grid_y = (uint32_t)((p->n + TILED_ROWS - 1) / TILED_ROWS);
-    status = rows32_records_run(call, plan, f, &args.base, p->m, whole_sets(p->m), 1);
-    return status != OPREG_OK ? status
-                              : gpu_run(call->host, plan->device, &l, &args, call->stream);
+    rows32_cut cut = rows32_int_cut(f, p, gpu_units(plan->device));
+    tiled_args args = {.units = (uint32_t)rows32_groups(f, p->k)};
+    gpu_launch l = {.symbol = f->more + (cut.sets == 2u ? ROWS32_INT128 : ROWS32_INT64),
+                    .grid_z = cut.parts};
+    if (cut.sets == 0) {
+        rows32_dense_args(p, call, &args.base);
+        return rows32_wide_run(call, plan, f, &args.base, p->m);
+    }
+    args.stages = stages_that_fit(f, cut.sets, (uint32_t)f->table_words * 4u, &l.shared);
+    return launch_tiles(call, plan, f, p, &args, &l, (int64_t)cut.sets * TILED_COLUMNS);
 }

@@ -80,16 +80,51 @@ DEVICE void join_tree(const unit_visit &o, uint32_t levels, tiled_outputs *sum, 
     }
 }
 
-DEVICE void store_outputs(const tiled_args &args, const tiled_outputs &sum) {
+/* The block's gate sums between the two weights of a call: the lane's group of four. */
+template <int SETS> DEVICE float4 *gate_outputs(const tiled_args &args, uint32_t group) {
+    int64_t block = (int64_t)block_y() * grid_x() + block_x();
+    return (float4 *)args.gates + (block * (8 * SETS) + group) * TILED_THREADS + thread_index();
+}
+
+template <int SETS> DEVICE void keep_gates(const tiled_args &args, const float *v) {
+#pragma unroll
+    for (int i = 0; i < 8 * SETS; i++) {
+        *gate_outputs<SETS>(args, (uint32_t)i) = make_float4(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]);
+    }
+}
+
+/* A lane's sums, behind a barrier where the stages were; what it puts, it takes. */
+template <int SETS> DEVICE float4 *put_outputs(uint8_t *stages, const float *v) {
+    float4 *mine = (float4 *)stages + thread_index();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 8 * SETS; i++) {
+        mine[i * TILED_THREADS] = make_float4(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]);
+    }
+    return mine;
+}
+
+/* Finishes and stores the lane's i'th group of four: v has their sums. */
+template <class F, int SETS>
+DEVICE void store_outputs(const tiled_args &args, uint32_t i, const float4 &v) {
     const matmul_args &a = args.base;
     uint32_t lane = lane_index(), g = lane >> 2, t = lane & 3u;
-    int64_t row = (int64_t)block_y() * TILED_ROWS + wave_index() * 16u + g;
-    int64_t column = (int64_t)block_x() * TILED_COLUMNS + 2u * t;
+    int64_t n = (int64_t)block_y() * TILED_ROWS + wave_index() * 16u + g;
+    int64_t m = (int64_t)block_x() * (TILED_COLUMNS * SETS) + 8u * i + 2u * t;
+    float out[4] = {F::last(v.x), F::last(v.y), F::last(v.z), F::last(v.w)};
+    if (a.pair) {
+        float4 gate = *gate_outputs<SETS>(args, i);
+        float gates[4] = {F::last(gate.x), F::last(gate.y), F::last(gate.z), F::last(gate.w)};
 #pragma unroll
-    for (int o = 0; o < 32; o++) {
-        int64_t n = row + 8 * (o / 2 % 2), m = column + 8 * (o / 4) + o % 2;
-        if (n < a.n && m < a.m) {
-            store_output(a, m, n, a.bias != 0 ? sum.v[o] + a.bias[n] : sum.v[o]);
+        for (int o = 0; o < 4; o++) {
+            out[o] = canonical_glu(a.glu, gates[o], out[o], a.glu_alpha, a.glu_limit);
+        }
+    }
+#pragma unroll
+    for (int o = 0; o < 4; o++) {
+        int64_t row = n + 8 * (o / 2), column = m + o % 2;
+        if (row < a.n && column < a.m) {
+            store_output(a, column, row, a.bias != 0 ? out[o] + a.bias[row] : out[o]);
         }
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * rows32_tiled_terms.cuh - what a wave of rows32_tiled makes of one unit of a stage: 16 rows by 64
+ * rows32_tiled_terms.cuh - what a wave of rows32_tiled makes of one superblock of a stage: 16 rows by all
  * columns, products of its warpgroup.  No product runs across a branch: the compiler would let them
  * run one by one. */
 #ifndef OPREG_SM90_ROWS32_TILED_TERMS_CUH
@@ -10,11 +10,12 @@
 #include "rows32_tiled_outputs.cuh"
 #include "warpgroup.cuh"
 
-template <class F> DEVICE void mma_folded(int32_t *d, const uint32_t *a, uint64_t b, int add) {
-    if constexpr (F::is_signed) {
-        warpgroup_mma_signed(d, a, b, add);
+template <bool is_signed, int SETS>
+DEVICE void columns_mma(int32_t *d, const uint32_t *a, uint64_t b, int add) {
+    if constexpr (SETS == 1) {
+        is_signed ? warpgroup_mma_signed(d, a, b, add) : warpgroup_mma_unsigned(d, a, b, add);
     } else {
-        warpgroup_mma_unsigned(d, a, b, add);
+        is_signed ? warpgroup_mma128_signed(d, a, b, add) : warpgroup_mma128_unsigned(d, a, b, add);
     }
 }
 
@@ -55,39 +56,47 @@ DEVICE void folded_fragments(const tiled_products<F> &p, int j, uint32_t *high, 
     }
 }
 
-/* The integer sums of a superblock in f32. */
-template <class F> DEVICE void superblock_sums(const tiled_part &part, float *n) {
+/* The sums of a superblock's high and low bytes.  turns: with the other warpgroup. */
+template <class F, int SETS, bool turns>
+DEVICE void superblock_products(const tiled_part &part, int32_t *high, int32_t *low) {
     typedef folded<F> fold;
     tiled_products<F> p = products_of<F>(part);
-    int32_t high[32], low[32];
 #pragma unroll
     for (int j = 0; j < 8; j += 2) {
         uint32_t a_high[2][4], a_low[2][4];
         folded_fragments<F>(p, j, a_high[0], a_low[0]);
         folded_fragments<F>(p, j + 1, a_high[1], a_low[1]);
+        if (turns && j == 0) {
+            wait_for_turn();
+        }
         warpgroup_fence();
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             uint64_t at = p.b + (uint64_t)((j + i) * 2 * BLOCK_PIECE / 16);
-            mma_folded<fold>(low, a_low[i], at, j + i > 0);
+            columns_mma<fold::is_signed, SETS>(low, a_low[i], at, j + i > 0);
             if constexpr (fold::parts == 2) {
-                mma_folded<fold>(high, a_high[i], at, j + i > 0);
+                columns_mma<fold::is_signed, SETS>(high, a_high[i], at, j + i > 0);
             }
         }
         warpgroup_commit();
+        if (turns && j == 6) {
+            pass_turn();
+        }
         if (j < 6) {
             warpgroup_wait<1>(); /* the operands before these are free again */
         }
     }
     warpgroup_wait<0>();
-    outputs_ready(low);
+    outputs_ready<32 * SETS>(low);
     if constexpr (fold::parts == 2) {
-        outputs_ready(high);
+        outputs_ready<32 * SETS>(high);
     }
-#pragma unroll
-    for (int o = 0; o < 32; o++) {
-        n[o] = (float)(fold::parts == 2 ? fold::factor * high[o] + low[o] : fold::factor * low[o]);
-    }
+}
+
+/* Its sum in f32. */
+template <class F> DEVICE float superblock_sum(int32_t high, int32_t low) {
+    typedef folded<F> fold;
+    return (float)(fold::parts == 2 ? fold::factor * high + low : fold::factor * low);
 }
 
 /* What the terms of a superblock need beside their integer sums. */
@@ -111,28 +120,35 @@ template <class F> DEVICE superblock_rows rows_of(const tiled_part &p) {
     return r;
 }
 
-/* Adds the terms of one superblock, whose sums n has. */
-template <class F>
-DEVICE void add_superblock(const tiled_part &p, const float *n, tiled_outputs *to) {
+/* The sums of mins of outputs 4e .. 4e + 3. */
+template <class F> DEVICE void min_sums(const tiled_part &p, const superblock_rows &r, int e, float *m) {
+    if constexpr (F::min_sub != 0) {
+        uint32_t sums[2], from = shared_address(p.x) + (uint32_t)e * BLOCK256_BYTES + BLOCK256_SUMS;
+        load_matrix2(sums, from + (lane_index() & 15u) * 16u);
+        mma_halves(m, r.mins, sums[0], sums[1]);
+    }
+}
+
+/* Adds the terms of one superblock. */
+template <class F> DEVICE void add_superblock(const tiled_part &p, tiled_outputs *to) {
+    int32_t high[32], low[32];
+    superblock_products<F, 1, false>(p, high, low);
     superblock_rows r = rows_of<F>(p);
-    uint32_t lane = lane_index(), t = lane & 3u;
 #pragma unroll
     for (int e = 0; e < 8; e++) {
         const uint8_t *block = p.x + e * BLOCK256_BYTES;
-        float2 y = *(const float2 *)(block + BLOCK256_SCALES + 8u * t);
+        float2 y = *(const float2 *)(block + BLOCK256_SCALES + 8u * (lane_index() & 3u));
         float m[4];
-        if constexpr (F::min_sub != 0) {
-            uint32_t sums[2];
-            load_matrix2(sums, shared_address(block) + BLOCK256_SUMS + (lane & 15u) * 16u);
-            mma_halves(m, r.mins, sums[0], sums[1]);
-        }
+        min_sums<F>(p, r, e, m);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float yd = i & 1 ? y.y : y.x, term = r.d[i / 2] * yd * n[4 * e + i];
+            int o = 4 * e + i;
+            float yd = i & 1 ? y.y : y.x;
+            float term = r.d[i / 2] * yd * superblock_sum<F>(high[o], low[o]);
             if constexpr (F::min_sub != 0) {
                 term = term - r.dmin[i / 2] * yd * m[i];
             }
-            to->v[4 * e + i] = to->v[4 * e + i] + term;
+            to->v[o] = to->v[o] + term;
         }
     }
 }

@@ -198,6 +198,8 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
         assert_symbol(f->more + ROWS32_SHORT, name, "short");
         assert_symbol(f->more + ROWS32_WIDE16, name, "wide16");
         assert_symbol(f->more + ROWS32_WIDE32, name, "wide32");
+        assert_symbol(f->more + ROWS32_INT64, name, "int64");
+        assert_symbol(f->more + ROWS32_INT128, name, "int128");
         if (f->unit == 256u) {
             assert_symbol(f->more + ROWS32_TILED, name, "tiled");
         }
@@ -301,6 +303,24 @@ static void large_tiles_are_for_calls_that_fill_the_device(void **state) {
     }
 }
 
+static void tiles_in_any_order_are_cut_so_that_the_device_is_full(void **state) {
+    static const struct {
+        int64_t m, n;
+        uint32_t glu, sets, parts;
+    } calls[] = {{512, 4096, OPREG_GLU_NONE, 2, 1},  {256, 4096, OPREG_GLU_NONE, 1, 1},
+                 {128, 4096, OPREG_GLU_NONE, 1, 2},  {64, 4096, OPREG_GLU_NONE, 0, 1},
+                 {64, 14336, OPREG_GLU_NONE, 1, 1},  {17, 4096, OPREG_GLU_NONE, 0, 1},
+                 {128, 4096, OPREG_GLU_SILU, 0, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        opreg_matmul_bt_quant matmul = {
+            .m = calls[i].m, .n = calls[i].n, .k = 4096, .glu = calls[i].glu};
+        rows32_cut cut = rows32_int_cut(rows32_format_find(OPREG_Q4_K), &matmul, 132);
+        assert_int_equal(cut.sets, calls[i].sets);
+        assert_int_equal(cut.parts, calls[i].parts);
+    }
+}
+
 static void rows_of_x_have_room_as_records_and_as_blocks(void **state) {
     opreg_plugin plugin = entered();
     opreg_device device = {.struct_size = sizeof device};
@@ -330,6 +350,7 @@ int main(void) {
         cmocka_unit_test(a_refusal_names_the_number),
         cmocka_unit_test(many_rows_of_x_have_a_kernel_whatever_the_format),
         cmocka_unit_test(large_tiles_are_for_calls_that_fill_the_device),
+        cmocka_unit_test(tiles_in_any_order_are_cut_so_that_the_device_is_full),
         cmocka_unit_test(rows_of_x_have_room_as_records_and_as_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
