@@ -62,10 +62,6 @@ template <class F> DEVICE void rows32_tiled(const tiled_args &args) {
     write_visits(args.units, args.levels, visits);
     fill_table<F>(table);
     __syncthreads();
-    if (args.chained) {
-        wait_for_launch_ahead();
-    }
-    before_bulk_copies();
     tiled_block<F>(args,
                    {shared, kept, visits, lane_table<F>(table), &barriers, 0u, args.units});
 }

@@ -79,12 +79,22 @@ DEVICE void copy_share(const tiled_args &args, const tiled_place &place, const s
     }
 }
 
-/* The first stages. */
+/* The first stages.  The weights of one are asked for before the launch ahead has ended, which made x. */
 template <class F, int SETS>
 DEVICE stage_cursor start_stages(const tiled_args &args, const tiled_place &place) {
     stage_cursor ahead = {0u, 0u, 0u, 0u};
-    for (uint32_t i = 0; i < args.stages && has_stage(args, ahead); i++) {
+    bool has_weights = wave_index() < TILED_ROWS / 32;
+    if (has_weights) {
         copy_share<F, SETS>(args, place, ahead);
+    }
+    if (args.chained) {
+        wait_for_launch_ahead();
+    }
+    before_bulk_copies();
+    for (uint32_t i = 0; i < args.stages && has_stage(args, ahead); i++) {
+        if (i > 0u || !has_weights) {
+            copy_share<F, SETS>(args, place, ahead);
+        }
         next_stage(args, place, &ahead);
     }
     return ahead;

@@ -64,10 +64,6 @@ template <class F, int SETS> DEVICE void rows32_tiled_int(const tiled_args &args
     start_barriers<SETS>(args, &barriers);
     fill_table<F>(table);
     __syncthreads();
-    if (args.chained) {
-        wait_for_launch_ahead();
-    }
-    before_bulk_copies();
     stage_cursor now = {0u, 0u, 0u, 0u}, ahead = start_stages<F, SETS>(args, place);
     if (takes_turns<F, SETS>()) {
         first_turn();

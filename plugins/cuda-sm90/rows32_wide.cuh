@@ -255,12 +255,10 @@ template <class F, int NT> DEVICE void rows32_wide(const wide_args &args) {
     }
     barriers_started();
     __syncwarp();
-    if (lane == 0u) { /* weights are there before the launch ahead has ended, x is not */
-        wide_cursor c = s.ahead;
-        for (uint32_t i = 0; i < args.depth && wide_has(place, c); i++) {
-            copy_weights<F, NT>(args, place, c, i);
-            wide_next<F>(args, &c);
-        }
+    /* weights are there before the launch ahead has ended, x is not; more of them would only be in the
+     * way of x */
+    if (lane == 0u && wide_has(place, s.ahead)) {
+        copy_weights<F, NT>(args, place, s.ahead, 0u);
     }
     fill_table<F>(table);
     if (args.chained) {
@@ -268,6 +266,9 @@ template <class F, int NT> DEVICE void rows32_wide(const wide_args &args) {
     }
     for (uint32_t i = 0; i < args.depth && wide_has(place, s.ahead); i++) {
         if (lane == 0u) {
+            if (i > 0u) {
+                copy_weights<F, NT>(args, place, s.ahead, i);
+            }
             before_bulk_copies();
             copy_columns<F, NT>(place, s.ahead, i);
         }
