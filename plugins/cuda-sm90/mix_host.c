@@ -1,41 +1,91 @@
 /* SPDX-License-Identifier: MIT
- * mix_host.c - mix_glu: moe_glu over ROCmFP2_MIX and ROCmFP3_MIX. */
+ * mix_host.c - dense and grouped matrices of ROCmFP2_MIX and ROCmFP3_MIX. */
 #include "kernels.h"
+#include "mix_args.h"
 
 #include <stdio.h>
 
-opreg_status mix_glu_supports(const opreg_device *dev, const void *problem, char reason[128]) {
-    const opreg_moe_matmul *p = problem;
-    (void)dev;
-    if (p->b_dtype != OPREG_ROCMFP2_MIX && p->b_dtype != OPREG_ROCMFP3_MIX) {
-        snprintf(reason, 128, "weight format %u is not rocmfp2_mix or rocmfp3_mix", p->b_dtype);
-    } else if (p->layout != OPREG_LAYOUT_ANY && p->layout != PREPARED_ROWS32) {
-        snprintf(reason, 128, "weight layout %u is not rows32, %u", p->layout, PREPARED_ROWS32);
-    } else if (p->k % 64 != 0 || p->k > 16384) {
-        snprintf(reason, 128, "k %lld is not a multiple of 64 up to 16384", (long long)p->k);
-    } else if (p->experts + 1 > 65535) {
-        snprintf(reason, 128, "%d experts are more than a grid can hold", p->experts);
+/* Symbols of each format from SM90_FIRST_MIX on. */
+enum mix_method { MIX_GLU, MIX_ROWS, MIX_METHODS };
+
+static opreg_status mix_supports(uint32_t format, uint32_t layout, int64_t experts, int64_t n,
+                                 int64_t k, char reason[128]) {
+    if (format != OPREG_ROCMFP2_MIX && format != OPREG_ROCMFP3_MIX) {
+        snprintf(reason, 128, "weight format %u is not rocmfp2_mix or rocmfp3_mix", format);
+    } else if (layout != OPREG_LAYOUT_ANY && layout != PREPARED_ROWS32) {
+        snprintf(reason, 128, "weight layout %u is not rows32, %u", layout, PREPARED_ROWS32);
+    } else if (k % 64 != 0 || k > 16384) {
+        snprintf(reason, 128, "k %lld is not a multiple of 64 up to 16384", (long long)k);
     } else {
-        return gpu_sizes_fit(p->experts, p->n, p->k, reason);
+        return gpu_sizes_fit(experts, n, k, reason);
     }
     return OPREG_E_UNSUPPORTED;
 }
 
-uint64_t mix_glu_workspace(const opreg_device *dev, const void *problem) {
-    (void)dev;
-    (void)problem;
-    return 0;
+/* grid_y: groups or rows at a time. */
+static opreg_status mix_run(const opreg_call *call, const gpu_plan *plan, uint32_t format,
+                            rows32_args *args, uint32_t grid_y) {
+    uint32_t three = format == OPREG_ROCMFP3_MIX, pair = args->base.pair;
+    uint32_t table = three ? MIX3_TABLE : MIX2_TABLE, tables = pair ? 2u : 1u;
+    uint32_t teams = pair ? MIX_GLU_TEAMS : MIX_ROWS_TEAMS, per_block = teams * MIX_STREAMS / tables;
+    uint32_t tiles = (uint32_t)((args->base.n + 31) / 32);
+    gpu_launch l = {SM90_FIRST_MIX + three * MIX_METHODS + (pair ? MIX_GLU : MIX_ROWS),
+                    (tiles + per_block - 1) / per_block,
+                    grid_y < 65535u ? grid_y : 65535u,
+                    1,
+                    MIX_THREADS,
+                    tables * table + teams * MIX_SUMS * 4u + (uint32_t)args->base.k * 4u,
+                    plan->chained};
+    args->groups = (uint32_t)(args->base.k / 64);
+    args->chained = plan->chained;
+    return gpu_run(call->host, plan->device, &l, args, call->stream);
 }
 
-opreg_status mix_glu_run(void *state, const void *problem, const opreg_call *call) {
-    const opreg_moe_matmul *p = problem;
-    const gpu_plan *plan = state;
-    uint32_t symbol = SM90_FIRST_MIX + (p->b_dtype == OPREG_ROCMFP3_MIX ? 1u : 0u);
-    gpu_launch launch = {symbol, 1, 1, 1, 512, 0, plan->chained};
-    rows32_args args = {.groups = (uint32_t)(p->k / 64), .chained = plan->chained};
-    rows32_moe_args(p, call, &args.base);
-    launch.grid_x = (uint32_t)((p->n + 31) / 32);
-    launch.grid_y = args.base.route.cap_groups;
-    launch.shared = (uint32_t)p->k * 4u;
-    return gpu_run(call->host, plan->device, &launch, &args, call->stream);
+/* ---- dense ---------------------------------------------------------------------------------------- */
+
+opreg_status mix_matmul_supports(const opreg_device *dev, const void *problem, char reason[128]) {
+    const opreg_matmul_bt_quant *p = problem;
+    (void)dev;
+    return mix_supports(p->b_dtype, p->layout, 1, p->n, p->k, reason);
 }
+
+opreg_status mix_matmul_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_matmul_bt_quant *p = problem;
+    rows32_args args = {.groups = 0};
+    rows32_dense_args(p, call, &args.base);
+    return mix_run(call, state, p->b_dtype, &args, (uint32_t)(p->m < 65535 ? p->m : 65535));
+}
+
+/* ---- grouped -------------------------------------------------------------------------------------- */
+
+static opreg_status grouped_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_moe_matmul *p = problem;
+    rows32_args args = {.groups = 0};
+    uint32_t groups, entries;
+    rows32_moe_args(p, call, &args.base);
+    groups = args.base.route.cap_groups;
+    entries = args.base.route.cap_entries;
+    /* each group has an entry: blocks for more would wait for a multiprocessor only to end there */
+    return mix_run(call, state, p->b_dtype, &args, groups < entries ? groups : entries);
+}
+
+#define MIX_NO_WORKSPACE(name)                                                                     \
+    uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
+        (void)dev;                                                                                 \
+        (void)problem;                                                                             \
+        return 0;                                                                                  \
+    }
+#define MIX_STAGE(name)                                                                            \
+    opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
+        const opreg_moe_matmul *p = problem;                                                       \
+        (void)dev;                                                                                 \
+        return mix_supports(p->b_dtype, p->layout, p->experts, p->n, p->k, reason);                \
+    }                                                                                              \
+    MIX_NO_WORKSPACE(name)                                                                         \
+    opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
+        return grouped_run(state, problem, call);                                                  \
+    }
+MIX_NO_WORKSPACE(mix_matmul)
+MIX_STAGE(mix_moe_matmul)
+MIX_STAGE(mix_glu)
+MIX_STAGE(mix_down)

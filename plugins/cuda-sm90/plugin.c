@@ -18,7 +18,10 @@ static const char rows32_moe_down_summary[] = "requantizes h, a tile of 32 rows 
 static const char rows32_ffn_summary[] = "rows32_moe_glu, rows32_moe_down and the combination";
 static const char split_attention_summary[] = "a block a segment of 256 positions, then their tree";
 static const char tensor_attention_summary[] = "segments of 256 positions on tensor cores";
-static const char mix_glu_summary[] = "gate and up by level pairs from shared memory";
+static const char mix_matmul_summary[] = "two rows a lane, levels of four weights from shared memory";
+static const char mix_moe_matmul_summary[] = "mix_matmul, by group";
+static const char mix_glu_summary[] = "gate and up in one lane, levels from shared memory";
+static const char mix_down_summary[] = "mix_moe_matmul of h";
 
 #define PLUGIN_PROGRAM sm90_program
 #define PLUGIN_LAYOUTS {&prepared_rows32}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * program.c - the embedded cubins and the kernels in them. */
 #include "gpu_steps.h"
+#include "mix_args.h"
 #include "rows32_host.h"
 #include "split_args.h"
 #include "steps_args.h"
@@ -15,7 +16,7 @@ IMAGE_SYMBOLS(rows32_k)
 IMAGE_SYMBOLS(rows32_iq)
 IMAGE_SYMBOLS(split_attention)
 IMAGE_SYMBOLS(tensor_attention)
-IMAGE_SYMBOLS(mix_glu)
+IMAGE_SYMBOLS(mix_rows)
 IMAGE_SYMBOLS(steps)
 IMAGE_SYMBOLS(rows32_records)
 IMAGE_SYMBOLS(rows32_team)
@@ -43,7 +44,7 @@ static const gpu_image images[] = {
     {"rows32_iq", sm90_rows32_iq, 0},
     {"split_attention", sm90_split_attention, 0},
     {"tensor_attention", sm90_tensor_attention, 0},
-    {"mix_glu", sm90_mix_glu, 0},
+    {"mix_rows", sm90_mix_rows, 0},
     {"steps", sm90_steps, 0},
     {"rows32_records", sm90_rows32_records, 0},
     {"rows32_team", sm90_rows32_team, 0},
@@ -91,8 +92,10 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"
 #include "split_list.inc"
-    {"mix2_glu", SM90_IMAGE_MIX, 64u * 1024u},
-    {"mix3_glu", SM90_IMAGE_MIX, 64u * 1024u},
+    {"mix2_glu", SM90_IMAGE_MIX, MIX_MOST_SHARED},
+    {"mix2_rows", SM90_IMAGE_MIX, MIX_MOST_SHARED},
+    {"mix3_glu", SM90_IMAGE_MIX, MIX_MOST_SHARED},
+    {"mix3_rows", SM90_IMAGE_MIX, MIX_MOST_SHARED},
     ROWS32_GQH_FORMATS
     {"rows32_records", SM90_IMAGE_RECORDS, 0},
 #undef ROWS32_UNIT32

@@ -38,7 +38,7 @@ enum sm90_symbol_mix {
 /* of a format after the other, by width */
 #define ROWS32_GQH_WIDTH(...) +1
 enum sm90_symbol_stored {
-    SM90_FIRST_GQH = SM90_FIRST_MIX + 2,
+    SM90_FIRST_GQH = SM90_FIRST_MIX + 4,
     SM90_RECORDS = SM90_FIRST_GQH ROWS32_GQH_FORMATS,
     SM90_FIRST_STORED
 };

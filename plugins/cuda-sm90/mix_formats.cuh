@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ * mix_formats.cuh - ROCmFP2_MIX and ROCmFP3_MIX over the layout rows32: tables of levels in shared
+ * memory, and the fold of 16 weights in the canonical order.
+ *
+ * A table has a line of 128 bytes for each run of codes and book, which holds the run's levels over
+ * and over: lane l reads from its own banks, so no mix of codes has a conflict.  Two bits a weight:
+ * the four weights of a byte as bf16, in 16 copies.  The address of a look-up is one permute: the
+ * codes' byte above the lane's offset and the book.  Three bits: two weights, 16 or 32 copies. */
+#ifndef OPREG_SM90_MIX_FORMATS_CUH
+#define OPREG_SM90_MIX_FORMATS_CUH
+
+#include "mix_args.h"
+#include "rows32_load.cuh"
+#include "rows32_route.cuh"
+
+DEVICE float low_level(uint32_t pair) { return __uint_as_float(pair << 16); }
+DEVICE float high_level(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+/* The bits of two floats that are bf16 in one word. */
+DEVICE uint32_t level_pair(uint32_t first, uint32_t second) {
+    return __byte_perm(first, second, 0x7632);
+}
+
+/* Two bits a weight.  Line of four codes (a byte) and a book: 2 * byte + book. */
+struct mix2 {
+    static const int words = 4, group = 640, lines = 512;
+    uint32_t codes[words], meta;
+
+    /* `at`: the lane's 16 bytes of a tile's group. */
+    __device__ __forceinline__ void load(const uint8_t *at, uint32_t lane) {
+        uint4 c = __ldcs((const uint4 *)at);
+        codes[0] = c.x, codes[1] = c.y, codes[2] = c.z, codes[3] = c.w;
+        meta = __ldcs((const uint32_t *)(at + 512 - 12 * (int32_t)lane));
+    }
+
+    /* What a thread of a block of MIX_THREADS puts into a table: eight threads a line, thread t the
+     * bytes t / 16 + 32 k in the book t / 8 mod 2; so of the four weights only the last two differ. */
+    struct filling {
+        uint32_t first, second, third, fourth; /* the levels of the book                           */
+
+        __device__ __forceinline__ uint32_t level(uint32_t code) const {
+            uint32_t even = code & 2u ? third : first, odd = code & 2u ? fourth : second;
+            return code & 1u ? odd : even;
+        }
+    };
+
+    static __device__ __forceinline__ filling ask(const opreg_side *side) {
+        const float *l = side->levels + (thread_index() >> 3 & 1u) * 4u;
+        return {bits_of(l[0]), bits_of(l[1]), bits_of(l[2]), bits_of(l[3])};
+    }
+
+    static __device__ __forceinline__ void fill(uint8_t *table, const filling &f) {
+        uint32_t t = thread_index(), pair = level_pair(f.level(t >> 4), f.level(t >> 6));
+        uint32_t low = f.level(t >> 8 & 1u), high = f.level((t >> 8 & 1u) + 2u);
+        uint8_t *at = table + (t >> 3) * 128u + (t & 7u) * 16u;
+#pragma unroll
+        for (uint32_t k = 0; k < 8u; k++) {
+            uint32_t other = level_pair(k & 1u ? high : low, f.level(k >> 1));
+            *(uint4 *)(at + k * (MIX_THREADS / 8u * 128u)) = make_uint4(pair, other, pair, other);
+        }
+    }
+
+    /* A byte a half: the lane's offset in a line, and 128 for book 1.  books: 0x80808080 or 0. */
+    static __device__ __forceinline__ uint32_t starts(uint32_t meta, uint32_t books) {
+        return (meta & books) | (lane_index() & 15u) * 0x08080808u;
+    }
+
+    /* The 16 weights of half h against x. */
+    __device__ __forceinline__ float fold(int h, uint32_t starts, const uint8_t *table,
+                                          const float4 *x) const {
+        uint32_t start = __byte_perm(starts, 0u, 0x4440u + (uint32_t)h);
+        float sum = 0.0f;
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            uint32_t at = __byte_perm(codes[h], start, 0x5504u | (uint32_t)q << 4);
+            uint2 levels = *(const uint2 *)(table + at);
+            float4 v = x[4 * h + q];
+            sum = __fmaf_rn(low_level(levels.x), v.x, sum);
+            sum = __fmaf_rn(high_level(levels.x), v.y, sum);
+            sum = __fmaf_rn(low_level(levels.y), v.z, sum);
+            sum = __fmaf_rn(high_level(levels.y), v.w, sum);
+        }
+        return sum;
+    }
+};
+
+/* Three bits a weight.  Line of two codes (six bits) and a book: 64 * book + codes. */
+struct mix3 {
+    static const int words = 6, group = 896, lines = 128;
+    uint32_t codes[words], meta;
+
+    __device__ __forceinline__ void load(const uint8_t *at, uint32_t lane) {
+        uint4 c = __ldcs((const uint4 *)at);
+        uint2 d = __ldcs((const uint2 *)(at + 512 - 8 * (int32_t)lane));
+        codes[0] = c.x, codes[1] = c.y, codes[2] = c.z, codes[3] = c.w;
+        codes[4] = d.x, codes[5] = d.y;
+        meta = __ldcs((const uint32_t *)(at + 768 - 12 * (int32_t)lane));
+    }
+
+    /* Of a block of MIX_THREADS, thread t has the line t / 8 of each book. */
+    struct filling {
+        uint32_t pair[2];
+    };
+
+    static __device__ __forceinline__ filling ask(const opreg_side *side) {
+        uint32_t first = thread_index() >> 3 & 7u, second = thread_index() >> 6;
+        const float *l = side->levels;
+        return {{level_pair(bits_of(l[first]), bits_of(l[second])),
+                 level_pair(bits_of(l[8u + first]), bits_of(l[8u + second]))}};
+    }
+
+    static __device__ __forceinline__ void fill(uint8_t *table, const filling &f) {
+#pragma unroll
+        for (uint32_t book = 0; book < 2u; book++) {
+            uint32_t p = f.pair[book];
+            *(uint4 *)(table + book * (MIX_THREADS * 16u) + thread_index() * 16u) =
+                make_uint4(p, p, p, p);
+        }
+    }
+
+    static __device__ __forceinline__ uint32_t starts(uint32_t meta, uint32_t books) {
+        return meta & books;
+    }
+
+    __device__ __forceinline__ float fold(int h, uint32_t starts, const uint8_t *table,
+                                          const float4 *x) const {
+        /* 48 bits of codes: the lower 32 and the upper 32 */
+        uint32_t a = codes[h * 3 / 2], b = codes[h * 3 / 2 + 1], across = __byte_perm(a, b, 0x5432);
+        uint32_t low = h & 1 ? across : a, high = h & 1 ? b : across;
+        uint32_t start = (h == 0 ? starts << 6 : starts >> (8 * h - 6)) & 0x2000u;
+        start |= lane_index() * 4u;
+        float sum = 0.0f;
+#pragma unroll
+        for (int q = 0; q < 8; q++) {
+            uint32_t bits = q < 5 ? low : high;
+            int shift = (q < 5 ? 6 * q : 6 * q - 16) - 7;
+            uint32_t at = ((shift < 0 ? bits << -shift : bits >> shift) & 0x1f80u) | start;
+            uint32_t pair = *(const uint32_t *)(table + at);
+            float4 v = x[4 * h + q / 2];
+            sum = __fmaf_rn(low_level(pair), q & 1 ? v.z : v.x, sum);
+            sum = __fmaf_rn(high_level(pair), q & 1 ? v.w : v.y, sum);
+        }
+        return sum;
+    }
+};
+
+/* The scales of four halves.  As e4m3 a byte is twice its value as ue4m3_half; of those above 0x7e, which
+ * are to be 0, the maximum with 0 leaves that.  All steps are exact. */
+DEVICE void half_scales(uint32_t meta, uint32_t mask, float *scales) {
+    uint32_t low, high;
+    asm("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 %0, a; cvt.rn.f16x2.e4m3x2 %1, b;}"
+        : "=r"(low), "=r"(high)
+        : "r"(meta & mask));
+    asm("max.f16x2 %0, %0, %2; max.f16x2 %1, %1, %2;" : "+r"(low), "+r"(high) : "r"(0u));
+    asm("mul.rn.f16x2 %0, %0, %2; mul.rn.f16x2 %1, %1, %2;"
+        : "+r"(low), "+r"(high)
+        : "r"(0x38003800u)); /* 0.5 */
+    scales[0] = half_to_float(low & 0xffffu);
+    scales[1] = half_to_float(low >> 16);
+    scales[2] = half_to_float(high & 0xffffu);
+    scales[3] = half_to_float(high >> 16);
+}
+
+/* ---- entries ------------------------------------------------------------------------------------ */
+
+/* Brings what lies there closer. */
+DEVICE void ask_for(const void *at) { asm volatile("prefetch.global.L1 [%0];" ::"l"(at)); }
+
+/* The entries of group g, which is below cap_groups; false where there are none.  A row of x is a group
+ * of one entry of a dense call.  *more: whether there is a group g + step. */
+DEVICE bool mix_entries(const matmul_args &a, uint32_t g, uint32_t step, int32_t *expert,
+                        int32_t *begin, int32_t *end, bool *more) {
+    if (a.route.header == 0) {
+        *expert = 0;
+        *begin = (int32_t)g;
+        *end = (int32_t)g + 1;
+        *more = g + step < (uint32_t)a.m;
+        return true;
+    }
+    uint32_t groups = a.route.header->groups;
+    *more = g + step < (groups < a.route.cap_groups ? groups : a.route.cap_groups);
+    return group_range(a, g, expert, begin, end);
+}
+
+DEVICE group_entry mix_entry_at(const matmul_args &a, int32_t e) {
+    group_entry row = {e, e};
+    return a.route.header == 0 ? row : entry_at(a, e);
+}
+
+/* Whether y has the entry's row, and whether the row is more than zeros. */
+DEVICE bool entry_stored(const matmul_args &a, group_entry e) {
+    return a.route.header == 0 || (e.dst >= 0 && e.dst < (int32_t)a.route.cap_entries);
+}
+
+DEVICE bool entry_counts(const matmul_args &a, int32_t expert, group_entry e) {
+    return a.route.header == 0 || entry_lives(a, expert, e.token);
+}
+
+#endif /* OPREG_SM90_MIX_FORMATS_CUH */
