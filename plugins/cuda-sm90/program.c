@@ -79,13 +79,15 @@ static const gpu_image images[] = {
     ROWS32_SYMBOL(name, image, "one_w8") ROWS32_SYMBOL(name, image, "eight_w8")                    \
     ROWS32_SYMBOL(name, image, "one_w4") ROWS32_SYMBOL(name, image, "one_w16")                     \
     ROWS32_MAYBE_SPREAD(name, image, ROWS32_SPREAD_WAVES_##name)
+#define MOST_OF(a, b) ((a) > (b) ? (a) : (b))
 #define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
     {"split_part_d" #dim "_h" #heads "_" #name, SM90_IMAGE_SPLIT,                                  \
-     SPLIT_PART_BYTES(dim, heads, element)},
+     MOST_OF(SPLIT_PART_BYTES(dim, heads, element), SPLIT_SHARE_BYTES(1))},
 /* the most parts that split_host.c admits, at head_dim 256 */
 #define SPLIT_MERGE(dim) {"split_merge_d" #dim, SM90_IMAGE_SPLIT, (4096u + 131u * dim) * 4u},
 #define SPLIT_TENSOR(dim, name, kv, element, blocks)                                               \
-    {"tensor_part_d" #dim "_" #name, SM90_IMAGE_TENSOR, SPLIT_TENSOR_BYTES(dim, element)},
+    {"tensor_part_d" #dim "_" #name, SM90_IMAGE_TENSOR,                                            \
+     MOST_OF(SPLIT_TENSOR_BYTES(dim, element), SPLIT_SHARE_BYTES(1))},
 #define ROWS32_GQH_WIDTH(name, columns, parts, ahead, waves)                                       \
     {"rows32_" #name "_x" #columns, SM90_IMAGE_GQH, 227u * 1024u},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS

@@ -6,6 +6,8 @@
 #include "baseline_args.h"
 
 #define SPLIT_MERGE_THREADS 256
+#define SPLIT_FEW_MOST_THREADS 512
+#define SPLIT_FEW_THREADS 128
 /* A block takes a run of up to 2^levels segments. */
 #define SPLIT_LEVELS(dim) ((dim) == 256 ? 2 : 4)
 
@@ -17,9 +19,12 @@ typedef struct split_args {
     int32_t block_shift; /* of block_size, or -1 where that is no power of two */
     /* strides in 8 bytes */
     uint32_t k_block8, k_slot8, k_head8, v_block8, v_slot8, v_head8;
-    int32_t aligned; /* both caches begin at multiples of 16 bytes                              */
+    int32_t aligned;  /* both caches begin at multiples of 16 bytes                              */
+    uint32_t chained; /* 1: waits for the launch ahead before it reads what that may have written */
 } split_args;
 
+/* Shared bytes with which no more than `blocks` of a kernel are on a multiprocessor at once. */
+#define SPLIT_SHARE_BYTES(blocks) (233472u / ((blocks) + 1u) - 1024u + 128u)
 /* Shared bytes of a block of WAVES waves beside its slots for rows. */
 #define SPLIT_EXCHANGE_BYTES(dim, heads, waves)                                                    \
     (((waves) + SPLIT_LEVELS(dim)) * (heads) * (dim)*4 + SPLIT_LEVELS(dim) * (waves)*32 * 8 +      \

@@ -9,7 +9,7 @@
         split_part<dim, heads, kv>(args);                                                          \
     }
 #define SPLIT_MERGE(dim)                                                                           \
-    KERNEL KERNEL_THREADS(SPLIT_MERGE_THREADS)                                                     \
+    KERNEL __launch_bounds__(SPLIT_FEW_MOST_THREADS, 1)                                            \
         split_merge_d##dim(const __grid_constant__ split_args args) {                              \
         split_merge<dim>(args);                                                                    \
     }

@@ -200,6 +200,7 @@ DEVICE void attend_run(const split_args &args, const split_place &place,
         close_copies();
     }
     page = finds ? page_in_view(args, place.keys, position + 64) : -1;
+    wait_for_launch_ahead();
 
     /* the head that this lane's dots end in, and the order in which it holds heads and keys */
     int head = 0, key = 0, slot_head = 0;
@@ -237,6 +238,9 @@ DEVICE void attend_run(const split_args &args, const split_place &place,
 #pragma unroll 1
         for (int c = 0; c < 4; c++) {
             bool more = c < 3 || !last;
+            if (last && c == 1) { /* late enough that the merge's code stays near until it is needed */
+                let_next_launch_start();
+            }
             position += 64;
             int finder = computed_here((int)lane);
             mask |= (wave_ballot(page >= 0) >> 8 * (finder / LANES) & 255u) << 8;
@@ -456,7 +460,6 @@ template <int DIM, int HEADS, uint32_t KV> DEVICE void split_part(const split_ar
     split_shared<DIM, HEADS, KV> &shared = *(split_shared<DIM, HEADS, KV> *)split_memory;
     split_place found;
     thread_part<HEADS> part;
-    let_next_launch_start();
     bool any = find_place<HEADS>(args, &found);
     split_place &place = shared.places[wave_index()];
     if (lane_index() == 0u) {
@@ -464,9 +467,12 @@ template <int DIM, int HEADS, uint32_t KV> DEVICE void split_part(const split_ar
     }
     wave_barrier();
     if (any) {
+        wait_where_new(args, found, 64);
         attend_run<DIM, HEADS, KV>(args, place, shared, &part);
     } else {
         part.clear();
+        let_next_launch_start();
+        wait_for_launch_ahead();
     }
     finish<DIM, HEADS, shape::waves>(args, place, part);
 }

@@ -53,6 +53,31 @@ DEVICE float merge_sums(part_sums *p, int distance) {
     return mine;
 }
 
+/* The tree over 2^LEVELS neighbouring lanes, a part each: all maxima first, so that no exponential
+ * waits for another.  factors[u]: of the lane's node below level u, as merge_sums gives them. */
+template <int LEVELS> DEVICE void merge_lanes(part_sums *p, float *factors) {
+    constexpr uint32_t COUNT = 1u << LEVELS;
+    uint32_t lane = lane_index(), leaf = lane & (COUNT - 1u);
+    uint32_t there = wave_ballot(p->any) >> (lane - leaf);
+    float m[LEVELS + 1];
+    m[0] = p->m;
+#pragma unroll
+    for (int u = 0; u < LEVELS; u++) {
+        m[u + 1] = fmaxf(m[u], wave_xor(m[u], 1 << u));
+    }
+#pragma unroll
+    for (int u = 0; u < LEVELS; u++) {
+        uint32_t own = there >> (leaf >> u << u) & ((1u << (1 << u)) - 1u);
+        factors[u] = own != 0u ? exp_below(m[u] - m[u + 1]) : -1.0f;
+    }
+#pragma unroll
+    for (int u = 0; u < LEVELS; u++) {
+        p->l = merged_value(p->l, wave_xor(p->l, 1 << u), factors[u], wave_xor(factors[u], 1 << u));
+    }
+    p->m = m[LEVELS];
+    p->any = (there & (uint32_t)((1ull << COUNT) - 1u)) != 0u;
+}
+
 template <int DIM, int HEADS, int WAVES> struct __align__(16) split_exchange {
     static const int threads = 32 * WAVES;
     float o[WAVES][HEADS][DIM];
@@ -105,15 +130,18 @@ DEVICE void merge_waves(const split_exchange<DIM, HEADS, WAVES> &x,
         copy_floats<PER>(&x.o[w][head][element], v[w]);
     }
     out->sums = {x.m[leaf][head], x.l[leaf][head], x.any[leaf] != 0};
+    constexpr int LEVELS = WAVES == 8 ? 3 : WAVES == 4 ? 2 : 1;
+    float factors[LEVELS];
+    merge_lanes<LEVELS>(&out->sums, factors);
 #pragma unroll
-    for (int d = 1; d < WAVES; d <<= 1) {
-        float factor = merge_sums(&out->sums, d);
+    for (int u = 0; u < LEVELS; u++) {
 #pragma unroll
-        for (int w = 0; w < WAVES; w += 2 * d) {
-            float left = wave_read(factor, first | w), right = wave_read(factor, first | (w + d));
+        for (int w = 0; w < WAVES; w += 2 << u) {
+            float left = wave_read(factors[u], first | w);
+            float right = wave_read(factors[u], first | (w + (1 << u)));
 #pragma unroll
             for (int i = 0; i < PER; i++) {
-                v[w][i] = merged_value(v[w][i], v[w + d][i], left, right);
+                v[w][i] = merged_value(v[w][i], v[w + (1 << u)][i], left, right);
             }
         }
     }
@@ -181,25 +209,42 @@ DEVICE void store_part(const split_args &args, const split_place &place,
     }
 }
 
+/* Of a head's parts: what a row's elements are divided by, and the sink's share. */
+struct row_end {
+    float total, keep, sink;
+};
+
+/* Stores the row's lse where `first` says so. */
+DEVICE row_end end_of_row(const attention_args &a, int32_t token, int32_t head, bool first,
+                          const part_sums &sums) {
+    row_end end = {sums.any ? sums.l : 1.0f, 1.0f, 0.0f};
+    float maximum = sums.m;
+    if (sums.any && a.sinks != 0) {
+        maximum = canonical_merge(sums.m, a.sinks[head], &end.keep, &end.sink);
+        end.total = sums.l * end.keep + 1.0f * end.sink;
+    }
+    if (first && a.lse != 0) {
+        a.lse[(int64_t)token * a.q_heads + head] =
+            sums.any ? maximum + canonical_log(end.total) : float_of(0xff800000u);
+    }
+    return end;
+}
+
+/* An element of a row from its sum. */
+DEVICE float finished_value(const attention_args &a, int32_t head, float value, const row_end &end,
+                            bool any) {
+    value = a.sinks != 0 ? value * end.keep + 0.0f * end.sink : value;
+    value = CANONICAL_DIV(value, end.total);
+    value = a.v_scale != 0 ? value * a.v_scale[head / (a.q_heads / a.kv_heads)] : value;
+    return any ? value : 0.0f;
+}
+
 /* One element of a row from its sum; sums are those of the head. */
 DEVICE void store_element(const attention_args &a, int32_t token, int32_t head, int32_t element,
                           float value, const part_sums &sums) {
-    float maximum = sums.m, total = sums.l, keep, sink;
-    if (sums.any && a.sinks != 0) {
-        maximum = canonical_merge(sums.m, a.sinks[head], &keep, &sink);
-        total = sums.l * keep + 1.0f * sink;
-        value = value * keep + 0.0f * sink;
-    }
-    value = sums.any ? CANONICAL_DIV(value, total) : 0.0f;
-    if (sums.any && a.v_scale != 0) {
-        value = value * a.v_scale[head / (a.q_heads / a.kv_heads)];
-    }
+    row_end end = end_of_row(a, token, head, element == 0, sums);
     canonical_store(a.out, token * a.out_stride + (int64_t)head * a.head_dim + element, a.out_dtype,
-                    value);
-    if (element == 0 && a.lse != 0) {
-        a.lse[(int64_t)token * a.q_heads + head] =
-            sums.any ? maximum + canonical_log(total) : float_of(0xff800000u);
-    }
+                    finished_value(a, head, value, end, sums.any));
 }
 
 /* A run's part to where it belongs: a row that is one run is finished. */
@@ -238,74 +283,143 @@ DEVICE float4 merged_values(const float4 &v, const float4 &w, float left, float 
                        merged_value(v.z, w.z, left, right), merged_value(v.w, w.w, left, right));
 }
 
-/* Up to 32 parts: lane = part finds the factors of all levels in every wave, and elements meet
- * twice: runs of eight parts in registers, the runs in shared memory. */
-template <int DIM>
-DEVICE void merge_few(const split_args &args, int32_t token, int32_t head, int32_t from,
-                      int32_t used) {
+/* Up to 8 * RUNS parts: a lane has four elements of a run of eight, and the factors of the part
+ * whose number in its group, or half of it, the lane has.  Runs meet in shared memory. */
+template <int DIM, int RUNS>
+DEVICE void merge_few(const split_args &args, int32_t token, int32_t from, int32_t used,
+                      bool write) {
     extern __shared__ __align__(16) float merge_shared[];
-    constexpr int LANES = DIM / 4;
-    int32_t t = (int32_t)thread_index(), leaf = (int32_t)lane_index(), run = t / LANES;
-    int64_t first = ((int64_t)token * args.base.q_heads + head) * args.parts;
+    constexpr int LANES = DIM / 4, HALVES = RUNS == 8 ? 2 : 1, PARTS = 8 * RUNS / HALVES;
+    constexpr int LEVELS = RUNS == 1 ? 3 : RUNS == 2 ? 4 : 5;
+    constexpr int ROW = LANES * RUNS; /* threads of a head */
+    const attention_args &a = args.base;
+    int32_t t = (int32_t)thread_index(), lane = t & 31, leaf = lane & (PARTS - 1);
+    int32_t column = t % LANES, run = t / LANES % RUNS, base = lane & ~(PARTS - 1);
+    int32_t head = (int32_t)(block_x() * (thread_count() / ROW)) + t / ROW;
+    write = write && head < a.q_heads;
+    head = head < a.q_heads ? head : a.q_heads - 1;
+    int64_t first = ((int64_t)token * a.q_heads + head) * args.parts;
     float4 v[8];
-    float factors[5];
-    part_sums sums = {float_of(0xff800000u), 0.0f, false};
-    load_parts(args.o + (first + run * 8) * DIM + t % LANES * 4, LANES, run * 8, from, used, v);
-    if (leaf >= from && leaf < used) {
-        float m = args.m[first + leaf];
-        sums.any = m == m;
-        sums.m = sums.any ? m : sums.m;
-        sums.l = args.l[first + leaf];
-    }
+    float factors[HALVES][LEVELS];
+    part_sums sums[HALVES];
 #pragma unroll
-    for (int u = 0; u < 5; u++) {
-        factors[u] = merge_sums(&sums, 1 << u);
+    for (int half = 0; half < HALVES; half++) {
+        int32_t part = half * PARTS + leaf;
+        sums[half] = {float_of(0xff800000u), 0.0f, false};
+        if (part >= from && part < used) {
+            float m = args.m[first + part];
+            sums[half].any = m == m;
+            sums[half].m = sums[half].any ? m : sums[half].m;
+            sums[half].l = args.l[first + part];
+        }
     }
+    load_parts(args.o + (first + run * 8) * DIM + column * 4, LANES, run * 8, from, used, v);
+#pragma unroll
+    for (int half = 0; half < HALVES; half++) {
+        merge_lanes<LEVELS>(&sums[half], factors[half]);
+    }
+    int32_t in_half = run % (RUNS / HALVES);
 #pragma unroll
     for (int u = 0; u < 3; u++) {
+        float factor = HALVES == 2 && run >= RUNS / 2 ? factors[HALVES - 1][u] : factors[0][u];
 #pragma unroll
         for (int i = 0; i < 8; i += 2 << u) {
-            int at = run * 8 + i & 31;
-            float left = wave_read(factors[u], at), right = wave_read(factors[u], at + (1 << u));
+            int at = base + in_half * 8 + i;
+            float left = wave_read(factor, at), right = wave_read(factor, at + (1 << u));
             v[i] = merged_values(v[i], v[i + (1 << u)], left, right);
         }
     }
-    if (run < 4) {
+    float value[4] = {v[0].x, v[0].y, v[0].z, v[0].w};
+    if constexpr (RUNS > 1) { /* a thread finishes element `run` of its four, or two of them */
         ((float4 *)merge_shared)[t] = v[0];
+        block_barrier();
+        const float *n = merge_shared + (t - run * LANES) * 4;
+#pragma unroll
+        for (int e = 0; e < (RUNS == 2 ? 2 : 1); e++) {
+            float node[RUNS];
+#pragma unroll
+            for (int i = 0; i < RUNS; i++) {
+                node[i] = n[i * DIM + (run + e * RUNS & 3)];
+            }
+#pragma unroll
+            for (int half = 0; half < HALVES; half++) {
+#pragma unroll
+                for (int u = 3; u < LEVELS; u++) {
+#pragma unroll
+                    for (int i = 0; i < RUNS / HALVES; i += 2 << (u - 3)) {
+                        int at = half * (RUNS / HALVES) + i;
+                        float left = wave_read(factors[half][u], base + 8 * i),
+                              right = wave_read(factors[half][u], base + 8 * i + (1 << u));
+                        node[at] = merged_value(node[at], node[at + (1 << (u - 3))], left, right);
+                    }
+                }
+            }
+            value[e] = node[0];
+            if constexpr (HALVES == 2) {
+                part_sums low = sums[0], high = sums[HALVES - 1];
+                float both = fmaxf(low.m, high.m);
+                float left = low.any ? exp_below(low.m - both) : -1.0f;
+                float right = high.any ? exp_below(high.m - both) : -1.0f;
+                value[e] = merged_value(node[0], node[RUNS / 2], left, right);
+                sums[0] = {both, merged_value(low.l, high.l, left, right), low.any || high.any};
+            }
+        }
     }
-    block_barrier();
-    float left = wave_read(factors[3], 0), right = wave_read(factors[3], 8);
-    float left2 = wave_read(factors[3], 16), right2 = wave_read(factors[3], 24);
-    float left4 = wave_read(factors[4], 0), right4 = wave_read(factors[4], 16);
-    for (int32_t e = t; e < DIM; e += SPLIT_MERGE_THREADS) {
-        const float *n = merge_shared + e;
-        float low = merged_value(n[0], n[DIM], left, right);
-        float high = merged_value(n[2 * DIM], n[3 * DIM], left2, right2);
-        store_element(args.base, token, head, e, merged_value(low, high, left4, right4), sums);
+    row_end end = end_of_row(a, token, head, write && t % ROW == 0, sums[0]);
+    int64_t to = token * a.out_stride + (int64_t)head * DIM + column * 4;
+#pragma unroll
+    for (int e = 0; e < (RUNS == 1 ? 4 : RUNS == 2 ? 2 : 1); e++) {
+        int at = RUNS == 1 ? e : run + e * RUNS & 3;
+        float row = finished_value(a, head, value[e], end, sums[0].any);
+        if (write && run < 4) {
+            canonical_store(a.out, to + at, a.out_dtype, row);
+        }
     }
 }
 
-/* Grid: (query heads, tokens); SPLIT_MERGE_THREADS threads.  A position p of the tree is the right
- * child once, so its factors lie at p: left negative takes the right part, right negative the left.
- */
+/* Merges up to 64 parts: first with none, while the parts are computed, so that the code is there
+ * when they are. */
+template <int DIM, int RUNS>
+DEVICE void merge_twice(const split_args &args, int32_t token, int32_t from, int32_t used) {
+#pragma unroll 1
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) {
+            wait_for_launch_ahead();
+        }
+        merge_few<DIM, RUNS>(args, token, from, pass == 1 ? used : 0, pass == 1);
+        if (RUNS > 1) {
+            block_barrier();
+        }
+    }
+}
+
+/* Grid: (query heads, or blocks of them where parts are at most 64; tokens).  A position p of the
+ * tree is the right child once, so its factors lie at p: left negative takes the right part, right
+ * negative the left. */
 template <int DIM> DEVICE void split_merge(const split_args &args) {
     extern __shared__ __align__(16) float merge_shared[];
     const attention_args &a = args.base;
     int32_t head = (int32_t)block_x(), token = (int32_t)block_y(), count = args.parts;
     int32_t t = (int32_t)thread_index();
-    float *m = merge_shared, *l = m + count, *fl = l + count, *fr = fl + count, *nodes = fr + count;
+    let_next_launch_start();
     visible_keys keys = keys_of_token(a, token);
     int32_t part = CANONICAL_SEGMENT << args.run_shift;
     int32_t used = (keys.end + part - 1) / part, from = keys.begin / part;
-    int64_t first = ((int64_t)token * a.q_heads + head) * count;
     if (keys.end <= keys.begin) {
         used = 0;
     }
-    wait_for_launch_ahead();
-    if (count <= 32) {
-        merge_few<DIM>(args, token, head, from, used);
-        return;
+    if (count <= 8) {
+        return merge_twice<DIM, 1>(args, token, from, used);
+    } else if (count <= 16) {
+        return merge_twice<DIM, 2>(args, token, from, used);
+    } else if (count <= 32) {
+        return merge_twice<DIM, 4>(args, token, from, used);
+    } else if (count <= 64) {
+        return merge_twice<DIM, 8>(args, token, from, used);
     }
+    float *m = merge_shared, *l = m + count, *fl = l + count, *fr = fl + count, *nodes = fr + count;
+    int64_t first = ((int64_t)token * a.q_heads + head) * count;
+    wait_for_launch_ahead();
     /* runs of eight parts, then the tree over the runs; the first run is asked for at once */
     constexpr int LANES = DIM / 4, RUNS = SPLIT_MERGE_THREADS / LANES;
     int32_t runs = (used + 7) / 8, e4 = t % LANES;

@@ -10,7 +10,7 @@
 
 #define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
     {dim, heads, kv, blocks, SPLIT_PART_BYTES(dim, heads, element)},
-#define SPLIT_MERGE(dim)                    {dim, 0, 0, 0, 0},
+#define SPLIT_MERGE(dim) {dim, 0, 0, 0, 0},
 #define SPLIT_TENSOR(dim, name, kv, element, blocks)                                               \
     {dim, -1, kv, blocks, SPLIT_TENSOR_BYTES(dim, element)},
 static const struct split_kernel {
@@ -49,10 +49,12 @@ static int32_t chunks_of(const opreg_paged_attn_decode *p, int32_t heads) {
 }
 
 /* Query heads that one block takes of a group: all four read a key once, but a short call has more
- * blocks, which then find their keys in the L2, with fewer. */
+ * blocks, which then find their keys in the L2, with fewer; one of head_dim 256 is as good as two.
+ */
 static int32_t heads_of(const opreg_paged_attn_decode *p, uint32_t units) {
     int32_t group = p->q_heads / p->kv_heads, heads = group > 2 ? 4 : group;
-    while (heads > 1 && segments_of(p) * p->tokens * p->kv_heads * chunks_of(p, heads) < units) {
+    int64_t blocks = segments_of(p) * p->tokens * p->kv_heads * (p->head_dim == 256 ? 2 : 1);
+    while (heads > 1 && blocks * chunks_of(p, heads) < (int64_t)units) {
         heads /= 2;
     }
     return heads;
@@ -148,7 +150,7 @@ static int caches_are_aligned(const opreg_call *call) {
 }
 
 static void fill_args(split_args *args, const opreg_paged_attn_decode *p, const opreg_call *call,
-                      int32_t run_shift) {
+                      int32_t run_shift, uint32_t chained) {
     uint8_t *workspace = call->workspace.ptr;
     uint64_t o_bytes = align256(part_count(p) * (uint64_t)p->head_dim * 4u);
     int64_t element = element_of(p->kv_dtype);
@@ -156,6 +158,7 @@ static void fill_args(split_args *args, const opreg_paged_attn_decode *p, const 
     args->o = (float *)(void *)workspace;
     args->m = (float *)(void *)(workspace + o_bytes);
     args->l = (float *)(void *)(workspace + o_bytes + align256(part_count(p) * 4u));
+    args->chained = chained;
     args->run_shift = run_shift;
     args->parts = (int32_t)parts_of(segments_of(p), run_shift);
     args->aligned = caches_are_aligned(call);
@@ -179,7 +182,15 @@ static opreg_status run_both(const gpu_plan *plan, const opreg_paged_attn_decode
     }
     merge.grid_x = (uint32_t)p->q_heads;
     merge.grid_y = (uint32_t)p->tokens;
-    merge.shared = (uint32_t)(4 * args->parts + ((args->parts + 7) / 8 + 3) * p->head_dim) * 4u;
+    if (args->parts <= 64) { /* several heads a block; merge_few */
+        uint32_t runs = args->parts <= 8 ? 1 : args->parts <= 16 ? 2 : args->parts <= 32 ? 4 : 8;
+        uint32_t row = (uint32_t)p->head_dim / 4u * runs;
+        merge.block = row > SPLIT_FEW_THREADS ? row : SPLIT_FEW_THREADS;
+        merge.grid_x = (merge.grid_x + merge.block / row - 1u) / (merge.block / row);
+        merge.shared = merge.block * 16u;
+    } else {
+        merge.shared = (uint32_t)(4 * args->parts + ((args->parts + 7) / 8 + 3) * p->head_dim) * 4u;
+    }
     return gpu_run(call->host, plan->device, &merge, args, call->stream);
 }
 
@@ -202,19 +213,32 @@ uint64_t tensor_attention_workspace(const opreg_device *dev, const void *problem
     return split_attention_workspace(dev, problem);
 }
 
+/* Shared bytes of a chained launch.  Its blocks come while those of the call ahead still leave, one
+ * multiprocessor after another: no more may fit on one than it has of them when all are there. */
+static uint32_t evenly_spread(const gpu_launch *part, uint32_t units) {
+    uint64_t blocks = (uint64_t)part->grid_x * part->grid_y * part->grid_z;
+    uint32_t share = blocks < 8u * (uint64_t)units ? (uint32_t)((blocks + units - 1u) / units) : 8u;
+    uint32_t bytes = SPLIT_SHARE_BYTES(share);
+    return bytes > part->shared ? bytes : part->shared;
+}
+
 static opreg_status run_split(void *state, const opreg_paged_attn_decode *p, const opreg_call *call,
                               uint32_t symbol, int32_t heads, uint32_t threads) {
     const gpu_plan *plan = state;
     const struct split_kernel *kernel = kernel_of(symbol);
     split_args args = {.parts = 0};
-    gpu_launch part = {symbol, 1, 1, 1, threads, kernel->shared, 0};
+    gpu_launch part = {symbol, 1, 1, 1, threads, kernel->shared, plan->chained};
     if (p->tokens == 0) {
         return OPREG_OK;
     }
-    fill_args(&args, p, call, run_shift_of(p, heads, gpu_units(plan->device) * kernel->blocks));
+    fill_args(&args, p, call, run_shift_of(p, heads, gpu_units(plan->device) * kernel->blocks),
+              plan->chained);
     part.grid_x = (uint32_t)(p->kv_heads * chunks_of(p, heads));
     part.grid_y = args.parts > 1 ? (uint32_t)args.parts : 1u; /* a row of no keys too */
     part.grid_z = (uint32_t)p->tokens;
+    if (plan->chained) {
+        part.shared = evenly_spread(&part, gpu_units(plan->device));
+    }
     return run_both(plan, p, call, &part, &args);
 }
 

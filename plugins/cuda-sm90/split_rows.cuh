@@ -33,6 +33,15 @@ template <int HEADS> DEVICE bool find_place(const split_args &args, split_place 
     return out->first < out->end;
 }
 
+/* Waits for the launch ahead where the first `count` positions of the run have a row of the
+ * request's own queries, which that launch may write. */
+DEVICE void wait_where_new(const split_args &args, const split_place &place, int32_t count) {
+    int32_t end = place.first * CANONICAL_SEGMENT + count;
+    if (args.chained != 0u && end > place.keys.end - args.base.max_q) {
+        wait_for_launch_ahead();
+    }
+}
+
 /* The page of a position that the token sees, or -1. */
 DEVICE int32_t page_in_view(const split_args &args, const visible_keys &keys, int32_t position) {
     if (position < keys.begin || position >= keys.end) {

@@ -219,12 +219,14 @@ DEVICE void attend_run(const split_args &args, const split_place &place,
         mask[i] = wave_ballot(page[i] >= 0);
     }
     wave_barrier();
+    wait_where_new(args, place, 64 * (int32_t)(wave + 1u));
 #pragma unroll
     for (int c = 0; c < 4; c++) {
         bring_tile<BYTES>(slots + c * SLOT, k_from, k_at + 16 * c, mask[c / 2] >> 16 * (c & 1),
                         aligned);
         close_copies();
     }
+    wait_for_launch_ahead();
     bool rest = g >= 4u; /* the lane's row of q, and column of weights, is of lower halves */
     int64_t head = place.first_head + (int32_t)(g & 3u);
     head = head < place.last_head ? head : place.last_head;
@@ -243,6 +245,9 @@ DEVICE void attend_run(const split_args &args, const split_place &place,
 #pragma unroll 1
     for (int32_t segment = place.first; segment < place.end; segment++) {
         bool more = segment + 1 < place.end;
+        if (!more) {
+            let_next_launch_start();
+        }
         position += CANONICAL_SEGMENT;
         page[0] = more ? page_in_view(args, place.keys, position) : -1;
         page[1] = more ? page_in_view(args, place.keys, position + 32) : -1;
@@ -402,11 +407,12 @@ template <int DIM, uint32_t KV> DEVICE void tensor_part(const split_args &args) 
     memory &shared = *(memory *)split_memory;
     split_place place;
     thread_part<DIM / 32> part;
-    let_next_launch_start();
     if (find_place<TENSOR_HEADS>(args, &place)) {
         attend_run<DIM, KV>(args, place, shared, &part);
     } else {
         part.clear();
+        let_next_launch_start();
+        wait_for_launch_ahead();
     }
     finish<DIM, TENSOR_HEADS, TENSOR_WAVES>(args, place, part);
 }

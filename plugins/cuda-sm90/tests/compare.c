@@ -58,20 +58,25 @@ static void one(rig *r, opreg_op op, const char *text) {
                     continue;
                 }
             }
-            for (uint32_t i = 0; i < c.num_bufs; i++) {
-                if (c.shape[i].output && c.host[i].bytes != 0) {
-                    r->gpu.io->fill(&r->host, &r->device, c.device[i].ptr, 0xff, c.host[i].bytes,
-                                    NULL);
+            for (r->chained = 0; r->chained < (op == OPREG_OP_PAGED_ATTN_DECODE ? 2 : 1);
+                 r->chained++) {
+                for (uint32_t i = 0; i < c.num_bufs; i++) {
+                    if (c.shape[i].output && c.host[i].bytes != 0) {
+                        r->gpu.io->fill(&r->host, &r->device, c.device[i].ptr, 0xff,
+                                        c.host[i].bytes, NULL);
+                    }
+                }
+                snprintf(name, sizeof name, "%s%s%s %s", kernel->name, prepared ? " rows32" : "",
+                         r->chained ? " chained" : "", text);
+                if (rig_run_gpu(r, &c, kernel, prepared, NULL) != OPREG_OK ||
+                    rig_compare(r, &c, name) != 0) {
+                    printf("FAILED %s\n", name);
+                    failed++;
+                } else {
+                    passed++;
                 }
             }
-            snprintf(name, sizeof name, "%s%s %s", kernel->name, prepared ? " rows32" : "", text);
-            if (rig_run_gpu(r, &c, kernel, prepared, NULL) != OPREG_OK ||
-                rig_compare(r, &c, name) != 0) {
-                printf("FAILED %s\n", name);
-                failed++;
-            } else {
-                passed++;
-            }
+            r->chained = 0;
         }
     }
     rig_drop(r, &c);
@@ -197,6 +202,12 @@ int main(int argc, char **argv) {
                     "q=bf16 out=f32 kv=%s seqs=4 hq=16 hk=1 d=%d block=64 "
                     "blocks=300 table_stride=200 len=9000 scale=0.09 flags=csr+lse",
                     kv[t], dims[d]);
+            }
+            for (int len = 15000; len <= 60000; len *= 4) { /* parts of up to 64, and more */
+                TRY(OPREG_OP_PAGED_ATTN_DECODE,
+                    "q=bf16 out=f32 kv=bf16 seqs=1 hq=4 hk=1 d=%d block=64 blocks=1000 "
+                    "table_stride=950 len=%d scale=0.09 flags=sinks+lse",
+                    dims[d], len);
             }
         }
     }
