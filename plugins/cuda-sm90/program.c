@@ -89,7 +89,7 @@ static const gpu_image images[] = {
     {"tensor_part_d" #dim "_" #name, SM90_IMAGE_TENSOR,                                            \
      MOST_OF(SPLIT_TENSOR_BYTES(dim, element), SPLIT_SHARE_BYTES(1))},
 #define ROWS32_GQH_WIDTH(name, columns, parts, ahead, waves)                                       \
-    {"rows32_" #name "_x" #columns, SM90_IMAGE_GQH, 227u * 1024u},
+    {"rows32_" #name "_x" #columns "_p" #parts, SM90_IMAGE_GQH, 227u * 1024u},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"

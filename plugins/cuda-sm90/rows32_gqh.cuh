@@ -25,37 +25,42 @@ DEVICE uint32_t gqh_row(const gqh_block &b, uint32_t part) {
 
 /* ---- weights ------------------------------------------------------------------------------------ */
 
-/* The wave's weights, AHEAD superblocks ahead of their use: task after task, gate before up. */
+/* The wave's weights, AHEAD superblocks at a time, those for the next turn on their way: task after
+ * task, gate before up. */
 template <class F, int PARTS, int AHEAD> struct gqh_stream {
-    gqh_wire ring[AHEAD][PARTS];
+    gqh_wire now[AHEAD][PARTS], next[AHEAD][PARTS];
     gqh_place at[PARTS];
     const uint8_t *data;
-    uint32_t task, which, piece;
+    uint32_t task, which, piece; /* of 32 weights                                                  */
     int32_t left; /* superblocks of the task                                                       */
 
     __device__ __forceinline__ void aim(const matmul_args &a, const gqh_block &b) {
 #pragma unroll
         for (uint32_t part = 0; part < PARTS; part++) {
-            uint32_t row = gqh_row(b, task / 2u * PARTS + part) + (lane_index() & 7u);
+            uint32_t row = gqh_row(b, task / GQH_TEAM * PARTS + part) + (lane_index() & 7u);
             at[part] = F::place(row / 32u * 32u * (uint32_t)a.row_bytes, row % 32u, piece);
         }
         left = task < b.tasks ? (int32_t)b.superblocks : 0;
     }
 
-    /* Superblock i from here on. */
-    __device__ __forceinline__ void load(int i) {
-        const uint8_t *from = data + i * 32 * F::bytes;
-        if (i < left) {
+    /* Asks for the next ones; what is not there repeats what is. */
+    __device__ __forceinline__ void ask() {
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const uint8_t *from = data + (i < left ? i * 32 * F::bytes : 0);
 #pragma unroll
             for (int part = 0; part < PARTS; part++) {
-                F::load(from, at[part], piece, &ring[i][part]);
+                F::load(from, at[part], piece, &next[i][part]);
             }
         }
     }
 
-    /* After AHEAD loads, or as many as the task had left. */
-    __device__ __forceinline__ void advance(const matmul_args &a, const gqh_block &b) {
+    __device__ __forceinline__ void turn(const matmul_args &a, const gqh_block &b) {
         constexpr uint32_t step = AHEAD * 32u * F::bytes;
+#pragma unroll
+        for (int i = 0; i < AHEAD * PARTS; i++) {
+            now[i / PARTS][i % PARTS] = next[i / PARTS][i % PARTS];
+        }
         left -= AHEAD;
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
@@ -78,11 +83,7 @@ template <class F, int PARTS, int AHEAD> struct gqh_stream {
         piece = 4u * (wave_index() & 1u) + (lane_index() >> 3);
         data = a.data[0];
         aim(a, b);
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            load(i);
-        }
-        advance(a, b);
+        ask();
     }
 };
 
@@ -230,10 +231,10 @@ template <class F, int COLUMNS, int PARTS, int AHEAD> DEVICE void rows32_gqh(con
     uint32_t parts = (uint32_t)((a.n + 7) / 8);
     uint32_t first = (uint32_t)((uint64_t)parts * block_x() / grid_x());
     uint32_t end = (uint32_t)((uint64_t)parts * (block_x() + 1u) / grid_x());
-    gqh_block b = {first, end - first, (end - first + PARTS - 1u) / PARTS * 2u, args.superblocks,
+    gqh_block b = {first, end - first, (end - first + PARTS - 1u) / PARTS * GQH_TEAM, args.superblocks,
                    args.waves, (int64_t)block_y() * COLUMNS};
     float *gates = front + GQH_GATES;
-    float *other = gates + args.gates + wave / 2u * (COLUMNS * PARTS * 128u) + lane;
+    float *other = gates + args.gates + wave / GQH_TEAM * (COLUMNS * PARTS * GQH_TEAM_SUMS) + lane;
     float *x = (float *)shared_at(GQH_X);
     uint32_t apart = args.chunk * GQH_X_FLOATS, turn = COLUMNS * apart, buffer = 0;
     uint32_t chunks = (b.superblocks + args.chunk - 1u) / args.chunk;
@@ -241,11 +242,14 @@ template <class F, int COLUMNS, int PARTS, int AHEAD> DEVICE void rows32_gqh(con
     gqh_stream<F, PARTS, AHEAD> stream;
     let_next_launch_start();
     stream.start(a, b);
+    if (!args.chained) {
+        bring_x<COLUMNS>(args, b, 0, x, apart);
+    }
     fill_tables<F>(a.side[0], front);
     if (args.chained) {
         wait_for_launch_ahead();
+        bring_x<COLUMNS>(args, b, 0, x, apart);
     }
-    bring_x<COLUMNS>(args, b, 0, x, apart);
 #pragma unroll 1
     for (uint32_t which = 0; which < (a.pair ? 2u : 1u); which++) {
         if (which == 1u) {
@@ -265,7 +269,7 @@ template <class F, int COLUMNS, int PARTS, int AHEAD> DEVICE void rows32_gqh(con
                 uint32_t begin = chunk * args.chunk, next = chunk + 1u < chunks ? chunk + 1u : 0u;
                 uint32_t left = b.superblocks - begin;
                 int32_t count = (int32_t)(left < args.chunk ? left : args.chunk);
-                const float *at = x + buffer * turn + (4u * (wave & 1u) + (lane >> 3)) * 36u;
+                const float *at = x + buffer * turn + stream.piece * 36u;
                 if (chunks > 1u || round == 0u) {
                     copies_wait();
                     __syncthreads();
@@ -276,17 +280,17 @@ template <class F, int COLUMNS, int PARTS, int AHEAD> DEVICE void rows32_gqh(con
                 }
 #pragma unroll 1
                 for (int32_t u = 0; u < count && task < b.tasks; u += AHEAD) {
+                    stream.turn(a, b);
+                    stream.ask();
 #pragma unroll
                     for (int i = 0; i < AHEAD; i++) {
                         if (u + i < count) {
-                            fold_superblock<F, COLUMNS, PARTS>(stream.ring[i],
+                            fold_superblock<F, COLUMNS, PARTS>(stream.now[i],
                                                                at + i * GQH_X_FLOATS, apart, front,
                                                                acc);
                         }
-                        stream.load(i);
                     }
                     at += AHEAD * GQH_X_FLOATS;
-                    stream.advance(a, b);
                 }
             }
             if (round + which > 0u) {
@@ -309,7 +313,7 @@ template <class F, int COLUMNS, int PARTS, int AHEAD> DEVICE void rows32_gqh(con
                                       acc[part][3][c]};
                         value[c] = gqh_tree(v, other + 128 * (part * COLUMNS + c));
                     }
-                    store_part<COLUMNS>(a, b, task / 2u * PARTS + (uint32_t)part,
+                    store_part<COLUMNS>(a, b, task / GQH_TEAM * PARTS + (uint32_t)part,
                                         a.pair && which == 0u, which == 1u, value, gates);
                 }
             }

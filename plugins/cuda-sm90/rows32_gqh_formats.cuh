@@ -26,6 +26,35 @@ struct gqh_place {
     uint32_t codes, ratio, scale;
 };
 
+/* Loads that stay where they are written, ahead of the work on the weights before. */
+DEVICE uint2 weights8(const uint8_t *p) {
+    uint2 v;
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    return v;
+}
+DEVICE uint32_t weights4(const uint8_t *p) {
+    uint32_t v;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+DEVICE uint32_t weights2(const uint8_t *p) {
+    uint16_t v;
+    asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
+    return v;
+}
+DEVICE uint32_t weights1(const uint8_t *p) {
+    uint32_t v;
+    asm volatile("ld.global.u8 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+
+DEVICE uint4 weights16(const uint8_t *p) {
+    uint4 v;
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
 DEVICE void *shared_at(uint32_t address) { return __cvta_shared_to_generic(address); }
 
 /* Byte k of codes between the ends of slot, which has its lower byte in bits 0 .. 7. */
@@ -38,8 +67,8 @@ DEVICE uint32_t gqh_entry(uint32_t codes, int k, uint32_t slot) {
 struct gqh_ratios {
     static __device__ __forceinline__ void load_scale(const uint8_t *data, const gqh_place &p,
                                                       gqh_wire *w) {
-        w->ratio = data[p.ratio];
-        w->scale = data[p.scale];
+        w->ratio = weights1(data + p.ratio);
+        w->scale = weights1(data + p.scale);
     }
     static __device__ __forceinline__ float scale_entry(uint32_t code, const opreg_side *side) {
         return e4m3_signed(code) * side->tensor_scale;
@@ -63,7 +92,7 @@ DEVICE uint32_t half_piece(uint32_t row, uint32_t piece) {
 }
 
 DEVICE void load_two(const uint8_t *at, gqh_wire *w) {
-    uint2 v = __ldcs((const uint2 *)at);
+    uint2 v = weights8(at);
     w->codes[0] = v.x, w->codes[1] = v.y;
 }
 
@@ -76,7 +105,7 @@ struct rows_gqh4 : gqh_ratios {
     }
     static __device__ __forceinline__ void load(const uint8_t *data, const gqh_place &p, uint32_t,
                                                 gqh_wire *w) {
-        uint4 v = __ldcs((const uint4 *)(data + p.codes));
+        uint4 v = weights16(data + p.codes);
         w->codes[0] = v.x, w->codes[1] = v.y, w->codes[2] = v.z, w->codes[3] = v.w;
         load_scale(data, p, w);
     }
@@ -110,7 +139,7 @@ struct rows_gqh3 : gqh_ratios {
                                                 uint32_t piece, gqh_wire *w) {
         uint32_t high = 64u * 32u + (piece >> 2) * 512u + (piece & 3u) * 4u - half_piece(0u, piece);
         load_two(data + p.codes, w);
-        w->codes[2] = __ldcs((const uint32_t *)(data + (p.codes + high)));
+        w->codes[2] = weights4(data + (p.codes + high));
         load_scale(data, p, w);
     }
     static __device__ __forceinline__ float4 fill(uint32_t entry, uint32_t upper,
@@ -181,7 +210,7 @@ struct rows_gqh2_c {
     static __device__ __forceinline__ void load(const uint8_t *data, const gqh_place &p, uint32_t,
                                                 gqh_wire *w) {
         load_two(data + p.codes, w);
-        w->scale = *(const uint16_t *)(data + p.scale);
+        w->scale = weights2(data + p.scale);
     }
     static __device__ __forceinline__ float scale_entry(uint32_t, const opreg_side *) {
         return 0.0f;

@@ -15,9 +15,18 @@ typedef struct gqh_width {
 static const gqh_width widths[ROWS32_GQH_COUNT] = {ROWS32_GQH_WIDTHS(any)};
 #undef ROWS32_GQH_WIDTH
 
-static uint32_t width_of(int64_t m) {
+/* Waves that so many parts of a block would take at once. */
+static int64_t waves_for(const gqh_width *w, int64_t parts) {
+    return GQH_TEAM * ((parts + w->parts - 1) / w->parts);
+}
+
+static uint32_t width_of(int64_t m, int64_t parts) {
     uint32_t i = 0;
     while (i + 1u < ROWS32_GQH_COUNT && widths[i].columns < m) {
+        i++;
+    }
+    if (i + 1u < ROWS32_GQH_COUNT && widths[i + 1u].columns == widths[i].columns &&
+        waves_for(&widths[i], parts) > widths[i].waves) {
         i++;
     }
     return i;
@@ -30,21 +39,22 @@ typedef struct gqh_shape {
 } gqh_shape;
 
 static gqh_shape shape_of(const opreg_matmul_bt_quant *p, uint32_t units) {
-    gqh_shape s = {.width = width_of(p->m)};
-    const gqh_width *w = &widths[s.width];
     int64_t parts = (p->n + 7) / 8, blocks = parts < (int64_t)units ? parts : (int64_t)units;
-    int64_t most, tasks, rounds;
-    blocks = blocks > 0 ? blocks : 1;
-    most = (parts + blocks - 1) / blocks; /* parts of a block                                       */
-    tasks = 2 * ((most + w->parts - 1) / w->parts);
-    rounds = (tasks + w->waves - 1) / w->waves;
-    s.blocks = (uint32_t)blocks;
-    s.waves = rounds > 0 ? (uint32_t)((tasks / 2 + rounds - 1) / rounds * 2) : 2u;
+    int64_t most, waves, rounds;
+    gqh_shape s = {.blocks = 1};
+    const gqh_width *w;
+    s.blocks = blocks > 0 ? (uint32_t)blocks : 1u;
+    most = (parts + s.blocks - 1) / s.blocks; /* parts of a block                                   */
+    s.width = width_of(p->m, most);
+    w = &widths[s.width];
+    waves = waves_for(w, most);
+    rounds = waves > 0 ? (waves + w->waves - 1) / w->waves : 1;
+    s.waves = GQH_TEAM * (uint32_t)((waves / GQH_TEAM + rounds - 1) / rounds);
     s.threads = 32u * w->waves;
     if (p->glu != OPREG_GLU_NONE && most <= (int64_t)(GQH_FRONT / 32u / w->columns)) {
         s.gates = (uint32_t)most * 8u * w->columns;
     }
-    s.front = (GQH_GATES + s.gates + s.waves / 2u * w->columns * w->parts * 128u) * 4u;
+    s.front = (GQH_GATES + s.gates + s.waves / GQH_TEAM * w->columns * w->parts * GQH_TEAM_SUMS) * 4u;
     return s;
 }
 
@@ -58,6 +68,9 @@ opreg_status rows32_gqh_supports(const opreg_device *dev, const void *problem, c
         snprintf(reason, 128, "weight layout %u is not rows32, %u", p->layout, PREPARED_ROWS32);
     } else if (p->k < 256 || p->k % 256 != 0 || p->k > 1 << 30) {
         snprintf(reason, 128, "k %lld is not a multiple of 256", (long long)p->k);
+    } else if (prepared_rows32.bytes(dev, p->b_dtype, 1, p->n, p->k) > UINT32_MAX) {
+        snprintf(reason, 128, "n %lld, k %lld: a weight above 4 GiB", (long long)p->n,
+                 (long long)p->k);
     } else if (p->m > (int64_t)ROWS32_GQH_MOST * 65535) {
         snprintf(reason, 128, "m %lld is more than a grid can hold", (long long)p->m);
     } else if (p->glu != OPREG_GLU_NONE && (s.gates == 0 || s.front > GQH_FRONT)) {

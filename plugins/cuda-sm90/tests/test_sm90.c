@@ -207,6 +207,49 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
     assert_string_equal(sm90_program.symbols[SM90_RECORDS].name, "rows32_records");
 }
 
+static void a_gqh_format_launches_the_kernels_named_after_it(void **state) {
+    static const char *const widths[ROWS32_GQH_COUNT] = {
+        "x1_p1", "x1_p3", "x2_p2", "x3_p3", "x4_p3", "x5_p2", "x6_p2", "x8_p2"};
+    uint32_t symbol = SM90_FIRST_GQH;
+    (void)state;
+    for (const uint32_t *format = rows32_gqh_formats; *format != 0; format++) {
+        for (uint32_t w = 0; w < ROWS32_GQH_COUNT; w++) {
+            assert_symbol(symbol++, gpu_format_find(*format)->name, widths[w]);
+        }
+    }
+    assert_int_equal(symbol, SM90_RECORDS);
+}
+
+static void gqh_takes_any_rows_and_pairs_whose_gates_fit(void **state) {
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device, .units = 132};
+    opreg_matmul_bt_quant matmul = {.n = 17408, .k = 5120, .layout = OPREG_LAYOUT_ANY};
+    const opreg_kernel *gqh = kernel_named(&plugin, "rows32_gqh");
+    char reason[128] = "";
+    (void)state;
+    for (const uint32_t *format = rows32_gqh_formats; *format != 0; format++) {
+        matmul.b_dtype = *format;
+        for (matmul.m = 0; matmul.m <= 512; matmul.m = 2 * matmul.m + 1) {
+            matmul.glu = OPREG_GLU_NONE;
+            assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_OK);
+            matmul.glu = OPREG_GLU_SILU;
+            assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_OK);
+        }
+    }
+    matmul.n = 1 << 21;
+    matmul.k = 256;
+    assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "n 2097152: gates do not fit in shared memory");
+    matmul.glu = OPREG_GLU_NONE;
+    assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_OK);
+    matmul.k = 1 << 20;
+    assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "n 2097152, k 1048576: a weight above 4 GiB");
+    matmul.b_dtype = OPREG_Q4_K;
+    assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_non_null(strstr(reason, "is not gqh4"));
+}
+
 static void a_refusal_names_the_number(void **state) {
     opreg_plugin plugin = entered();
     opreg_device device = {.struct_size = sizeof device};
@@ -347,6 +390,8 @@ int main(void) {
         cmocka_unit_test(a_row_that_ends_inside_a_group_has_room_for_all_of_it),
         cmocka_unit_test(kernels_over_rows32_agree_with_the_layout),
         cmocka_unit_test(a_format_launches_the_kernels_named_after_it),
+        cmocka_unit_test(a_gqh_format_launches_the_kernels_named_after_it),
+        cmocka_unit_test(gqh_takes_any_rows_and_pairs_whose_gates_fit),
         cmocka_unit_test(a_refusal_names_the_number),
         cmocka_unit_test(many_rows_of_x_have_a_kernel_whatever_the_format),
         cmocka_unit_test(large_tiles_are_for_calls_that_fill_the_device),
