@@ -105,13 +105,14 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #define STORED_SYMBOL(name, image, method)                                                         \
     {"stored_" #name "_" method, SM90_IMAGE_STORED_##image, ROWS32_TENSOR_SHARED},
 #define STORED_SYMBOLS_ROWS(name, image)                                                           \
-    STORED_SYMBOL(name, image, "one_w8") STORED_SYMBOL(name, image, "eight")
+    STORED_SYMBOL(name, image, "one_w8") STORED_SYMBOL(name, image, "one_w4")                      \
+    STORED_SYMBOL(name, image, "eight")
 #define STORED_SYMBOLS_WORDS(name, image)                                                          \
     STORED_SYMBOLS_ROWS(name, image) STORED_SYMBOL(name, TEAM, "team")
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
     STORED_SYMBOLS_##by(name, image)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
-    STORED_SYMBOLS_##by(name, image) STORED_SYMBOL(name, image, "one_w4")
+    STORED_SYMBOLS_##by(name, image)
 #include "rows32_list.inc"
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256

@@ -45,10 +45,10 @@ enum sm90_symbol_stored {
 #undef ROWS32_GQH_WIDTH
 
 /* then those of each format in the order of enum rows32_method_more, then rows32_team's */
-#define STORED_COUNT_ROWS  +2
-#define STORED_COUNT_WORDS +3
+#define STORED_COUNT_ROWS  +3
+#define STORED_COUNT_WORDS +4
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  STORED_COUNT_##by
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) STORED_COUNT_##by +1
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) STORED_COUNT_##by
 enum sm90_symbol_tensor {
     SM90_FIRST_MORE = SM90_FIRST_STORED
 #include "rows32_list.inc"

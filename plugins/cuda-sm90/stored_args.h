@@ -6,9 +6,9 @@
 #include "rows32_args.h"
 
 /* A team is so many waves with one tile of 32 weight rows at a time; a block has several.  A stage is
- * a group for each wave: of every row so many groups, side by side as they are stored. */
+ * one or two groups for each wave: of every row so many groups, side by side as they are stored. */
 #define STORED_THREADS 512 /* most of a block                                                      */
-#define STORED_AHEAD   3   /* most stages of a team that are on their way                          */
+#define STORED_AHEAD   3   /* least stages of a block that are on their way, where they have room  */
 /* Of a block of stored_eight: formats that go by words have stored_team where x fits. */
 #define STORED_EIGHT_THREADS_ROWS  512
 #define STORED_EIGHT_THREADS_WORDS 256
@@ -22,8 +22,10 @@ typedef struct stored_args {
     uint32_t ahead;   /* of those, how many are asked for before one is used                        */
     uint32_t chained; /* 1: waits for the launch ahead before it reads x                            */
     uint32_t loose;   /* 1: rows do not begin where groups can be read in whole words               */
-    uint32_t apart;         /* stored_team: bytes from one column's records to the next             */
+    uint32_t tiles;   /* of 32 weight rows                                                          */
+    uint32_t streams; /* teams of the grid: from one tile of a team to its next                      */
     uint32_t reserved;
+    uint32_t apart;         /* stored_team: bytes from one column's records to the next             */
     const uint8_t *records; /* stored_team: x, which base does not have then                        */
 } stored_args;
 
@@ -33,10 +35,10 @@ typedef struct stored_args {
 
 /* Bytes from one row of a stage to the next: an odd number of pieces of 16 keeps eight rows apart in
  * the banks; a row whose first piece it shares with the row before begins within 16 bytes. */
-#define STORED_PITCH(group_bytes, waves)                                                           \
-    ((((group_bytes) * (waves) + 16 - STORED_ALIGN(group_bytes) + 15) / 16 | 1) * 16)
+#define STORED_PITCH(group_bytes, groups)                                                          \
+    ((((group_bytes) * (groups) + 16 - STORED_ALIGN(group_bytes) + 15) / 16 | 1) * 16)
 
 /* A stage; words are read up to 12 bytes behind a group. */
-#define STORED_STAGE(group_bytes, waves) (32 * STORED_PITCH(group_bytes, waves) + 16)
+#define STORED_STAGE(group_bytes, groups) (32 * STORED_PITCH(group_bytes, groups) + 16)
 
 #endif /* OPREG_SM90_STORED_ARGS_H */

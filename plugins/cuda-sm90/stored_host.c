@@ -13,11 +13,11 @@
 /* ---- formats ------------------------------------------------------------------------------------ */
 
 #define STORED_PLACE(NAME, method) STORED_##NAME##_##method,
-#define STORED_FORMAT_ROWS(NAME)   STORED_PLACE(NAME, ONE_W8) STORED_PLACE(NAME, EIGHT)
-#define STORED_FORMAT_WORDS(NAME)  STORED_FORMAT_ROWS(NAME) STORED_PLACE(NAME, TEAM)
-#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by) STORED_FORMAT_##by(NAME)
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
-    STORED_FORMAT_##by(NAME) STORED_PLACE(NAME, ONE_W4)
+#define STORED_PLACES_ROWS(NAME)                                                                   \
+    STORED_PLACE(NAME, ONE_W8) STORED_PLACE(NAME, ONE_W4) STORED_PLACE(NAME, EIGHT)
+#define STORED_PLACES_WORDS(NAME) STORED_PLACES_ROWS(NAME) STORED_PLACE(NAME, TEAM)
+#define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  STORED_PLACES_##by(NAME)
+#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) STORED_PLACES_##by(NAME)
 enum stored_order {
 #include "rows32_list.inc"
     STORED_ORDER_END
@@ -27,14 +27,12 @@ enum stored_order {
 
 #define STORED_TEAM_ROWS(NAME)  UINT32_MAX
 #define STORED_TEAM_WORDS(NAME) SM90_FIRST_STORED + STORED_##NAME##_TEAM
-#define STORED_FORMAT(NAME, by, one_w4)                                                            \
-    {OPREG_##NAME,                                                                                 \
-     {SM90_FIRST_STORED + STORED_##NAME##_ONE_W8, SM90_FIRST_STORED + STORED_##NAME##_EIGHT,       \
-      STORED_TEAM_##by(NAME), one_w4}},
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
-    STORED_FORMAT(NAME, by, UINT32_MAX)
+    {OPREG_##NAME,                                                                                 \
+     {SM90_FIRST_STORED + STORED_##NAME##_ONE_W8, SM90_FIRST_STORED + STORED_##NAME##_ONE_W4,      \
+      SM90_FIRST_STORED + STORED_##NAME##_EIGHT, STORED_TEAM_##by(NAME)}},
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
-    STORED_FORMAT(NAME, by, SM90_FIRST_STORED + STORED_##NAME##_ONE_W4)
+    ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)
 static const struct {
     uint32_t id, symbols[4];
 } formats[] = {
@@ -61,14 +59,19 @@ static uint32_t group_bytes(const rows32_format *f) {
 
 static uint32_t align16(int64_t bytes) { return (uint32_t)(bytes + 15) & ~15u; }
 
+static int64_t groups_of(const rows32_format *f, int64_t k) {
+    return (k + f->values - 1) / f->values;
+}
+
 /* As x_records lays it out. */
-static uint32_t shared_x(const rows32_format *f, int64_t k) {
+static uint32_t shared_x(const rows32_format *f, int64_t row) {
+    int64_t k = groups_of(f, row) * f->values;
     uint32_t bytes = align16(k + k / (int64_t)f->unit * 4);
     return align16(bytes + (f->min_sub != 0 ? k / f->min_sub * 2 : 0));
 }
 
-/* How a call goes: the kernel; its most threads; waves of a team; bytes of shared memory of the block, of a team beside
- * its stages and of a stage; stages beside those on their way. */
+/* How a call goes: the kernel; its most threads; waves of a team; bytes of shared memory of the block,
+ * of a team beside its stages and of a stage; stages beside those on their way. */
 typedef struct stored_way {
     enum stored_method method;
     uint32_t threads, waves, shared, own, stage, more;
@@ -79,49 +82,57 @@ static uint32_t team_bytes(const stored_way *w, uint32_t ahead) {
 }
 
 static uint32_t most_teams(const stored_way *w, uint32_t ahead) {
-    uint32_t fit = w->shared < STORED_SHARED ? (STORED_SHARED - w->shared) / team_bytes(w, ahead) : 0;
+    uint32_t left = w->shared < STORED_SHARED ? STORED_SHARED - w->shared : 0u;
+    uint32_t fit = left / team_bytes(w, ahead);
     uint32_t most = w->threads / (32u * w->waves);
     return fit < most ? fit : most;
 }
 
-/* Tiles of few rows for many multiprocessors want many waves. */
-static stored_way one_way(const rows32_format *f, int64_t n, int64_t k, uint32_t units) {
-    stored_way w = {STORED_ONE_W8, STORED_THREADS, 8, 0, 0, 0, 1};
-    if (f->unit == 256u && (n + 31) / 32 > 2 * (int64_t)units) {
-        w.method = STORED_ONE_W4;
-        w.waves = 4;
-    }
+static stored_way one_way(const rows32_format *f, int64_t k, uint32_t waves) {
+    uint32_t groups = f->unit == 256u ? waves : 8u;
+    stored_way w = {STORED_ONE_W8, STORED_THREADS, waves, 0, 0, 0, 1};
+    w.method = waves == 4u ? STORED_ONE_W4 : STORED_ONE_W8;
     w.shared = shared_x(f, k) + rows32_spread_table(f);
-    w.own = (f->unit == 256u ? w.waves : 32u) * 32u * 4u;
-    w.stage = (uint32_t)STORED_STAGE(group_bytes(f), w.waves);
+    w.own = (f->unit == 256u ? waves : 32u) * 32u * 4u;
+    w.stage = (uint32_t)STORED_STAGE(group_bytes(f), groups);
     return w;
 }
 
+/* Teams of four waves are faster where there are tiles and room for four of them; large groups go by
+ * eight waves, unless many of those are idle at the end of a row. */
+static stored_way best_one_way(const rows32_format *f, int64_t n, int64_t k, uint32_t units) {
+    stored_way four = one_way(f, k, 4), eight = one_way(f, k, 8);
+    int64_t groups = k / f->values, idle4 = (groups + 3) / 4 * 4, idle8 = (groups + 7) / 8 * 8;
+    int wins = (n + 31) / 32 > 2 * (int64_t)units && most_teams(&four, 1) >= 4 &&
+               (group_bytes(f) < 160u || idle8 * 9 > idle4 * 10);
+    return wins ? four : eight;
+}
+
+/* Each wave has a stage of its own. */
 static stored_way eight_way(const rows32_format *f) {
     uint32_t threads = stored_symbol(f->id, STORED_TEAM) == UINT32_MAX ? STORED_EIGHT_THREADS_ROWS
                                                                        : STORED_EIGHT_THREADS_WORDS;
-    stored_way w = {STORED_EIGHT, threads, 8, (uint32_t)f->table_words * 4u, STORED_EIGHT_OWN, 0, 1};
-    w.stage = (uint32_t)STORED_STAGE(group_bytes(f), w.waves);
+    stored_way w = {STORED_EIGHT, threads, 8, (uint32_t)f->table_words * 4u, STORED_EIGHT_OWN, 0, 0};
+    w.stage = 8u * (uint32_t)STORED_STAGE(group_bytes(f), 1);
     return w;
 }
 
 static stored_way team_way(const rows32_format *f, int64_t k) {
     stored_way w = {STORED_TEAM, STORED_THREADS, TEAM_WAVES, 8u * rows32_column_bytes(f, k), 0, 0, 0};
     w.own = TEAM_WAVES * 32u * group_bytes(f) + TEAM_SUMS_BYTES;
-    w.stage = (uint32_t)STORED_STAGE(group_bytes(f), w.waves);
+    w.stage = TEAM_WAVES * (uint32_t)STORED_STAGE(group_bytes(f), 1);
     return w;
 }
 
-/* Rows of whole groups go eight columns at a time: by words where the format does and two teams have
- * room. */
+/* Rows of whole groups go eight columns at a time: by words where the format does and a team has room. */
 static stored_way way_of(const opreg_matmul_bt_quant *p, uint32_t units) {
     const rows32_format *f = rows32_format_find(p->b_dtype);
     stored_way team;
     if (p->m <= 1 || p->k % f->values != 0) {
-        return one_way(f, p->n, p->k, units);
+        return best_one_way(f, p->n, p->k, units);
     }
     team = team_way(f, p->k);
-    return stored_symbol(f->id, STORED_TEAM) != UINT32_MAX && most_teams(&team, 1) > 1
+    return stored_symbol(f->id, STORED_TEAM) != UINT32_MAX && most_teams(&team, 1) != 0
                ? team
                : eight_way(f);
 }
@@ -143,22 +154,26 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const r
     uint32_t units = gpu_units(plan->device), tiles = (uint32_t)((base->n + 31) / 32);
     uint32_t teams = (tiles + units - 1u) / units, most = most_teams(w, 1);
     stored_args args = {.base = *base,
-                        .groups = (uint32_t)((base->k + f->values - 1) / f->values),
+                        .groups = (uint32_t)groups_of(f, base->k),
                         .units = (uint32_t)(base->k / f->unit),
                         .ahead = 1,
                         .chained = chained,
                         .loose = is_loose(f, base),
+                        .tiles = tiles,
                         .apart = rows32_column_bytes(f, base->k),
                         .records = call->workspace.ptr};
     gpu_launch l = {stored_symbol(f->id, w->method), 1, 1, 1, 0, 0, chained};
+    teams = teams > 1u ? teams : 2u; /* waves without a tile help with x */
     teams = teams < most ? teams : most;
-    while (args.ahead < STORED_AHEAD && most_teams(w, args.ahead + 1u) >= teams) {
+    /* a few teams want more on their way; with many the first would wait for all */
+    while (args.ahead * teams < STORED_AHEAD && most_teams(w, args.ahead + 1u) >= teams) {
         args.ahead++;
     }
     args.depth = args.ahead + w->more;
     l.grid_x = tiles < units ? tiles : units;
     l.grid_y = (uint32_t)(w->method == STORED_EIGHT || w->method == STORED_TEAM ? (base->m + 7) / 8
                                                                                : base->m);
+    args.streams = l.grid_x * teams;
     l.block = teams * w->waves * 32u;
     l.shared = w->shared + teams * team_bytes(w, args.ahead);
     return gpu_run(call->host, plan->device, &l, &args, call->stream);

@@ -5,13 +5,12 @@
 
 #include "program.h"
 
-/* Kernels of a format, from its first symbol on: those that go by words have the third, units of 256
- * have the last. */
+/* Kernels of a format, from its first symbol on; those that go by words have the last. */
 enum stored_method {
     STORED_ONE_W8,
+    STORED_ONE_W4,
     STORED_EIGHT,
-    STORED_TEAM,
-    STORED_ONE_W4
+    STORED_TEAM
 };
 
 /* The symbol of a format of rows32_formats; UINT32_MAX where it has no such kernel. */

@@ -93,14 +93,30 @@ template <class F> DEVICE void read_stored(const uint8_t *at, uint32_t *w) {
         take_words<F, 0>(v, w);
     } else { /* whole words but for the last half, which may be stored ahead of them */
         constexpr int first = from::from(0), last = from::from(F::bytes - 2);
-        const uint32_t *v = (const uint32_t *)((uintptr_t)(at + first) & ~(uintptr_t)3);
-        uint32_t odd = (uint32_t)(uintptr_t)(at + first) << 3 & 16u, low = v[0];
-        static_assert(from::from(4 * words - 1) == first + 4 * words - 1);
+        constexpr int pairs = (words + 3) / 2;
+        uint32_t place = (uint32_t)(uintptr_t)(at + first), v[2 * pairs];
+        const uint2 *begin = (const uint2 *)((uintptr_t)(at + first) & ~(uintptr_t)7);
+        static_assert(from::from(4 * words - 1) == first + 4 * words - 1, "in order");
+#pragma unroll
+        for (int i = 0; i < pairs; i++) { /* pairs have half the bank conflicts of words */
+            uint2 q = begin[i];
+            v[2 * i] = q.x, v[2 * i + 1] = q.y;
+        }
+        if (wave_ballot((place & 4u) != 0u) != 0u) {
+#pragma unroll
+            for (int i = 0; i <= words; i++) {
+                v[i] = (place & 4u) != 0u ? v[i + 1] : v[i];
+            }
+        }
+        if (wave_ballot((place & 2u) != 0u) != 0u) {
+#pragma unroll
+            for (int i = 0; i < words; i++) {
+                v[i] = __funnelshift_r(v[i], v[i + 1], place << 3 & 16u);
+            }
+        }
 #pragma unroll
         for (int i = 0; i < words; i++) {
-            uint32_t high = v[i + 1];
-            w[i] = __funnelshift_r(low, high, odd);
-            low = high;
+            w[i] = v[i];
         }
         w[words] = *(const uint16_t *)(at + last);
     }

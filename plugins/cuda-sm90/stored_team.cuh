@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * stored_team.cuh - up to eight rows of x against stored weights on integer tensor cores, in the
- * canonical order, as rows32_team: each wave puts its groups of a stage into the order of the layout
- * rows32, which leaves the stage to the copies of the next one. */
+ * canonical order, as rows32_team.  Each wave copies its own groups: when one is there it is put into
+ * the order of the layout rows32, which leaves its place to the next one. */
 #ifndef OPREG_SM90_STORED_TEAM_CUH
 #define OPREG_SM90_STORED_TEAM_CUH
 
@@ -30,31 +30,23 @@ template <class F> DEVICE void write_group(uint8_t *group, uint32_t row, const u
 
 /* A tile's dots of one weight: row lane, column team_wave. */
 template <class F>
-DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, TEAM_WAVES> &stream,
+DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, 1, 1> &stream,
                               uint32_t which, uint32_t tile, const uint8_t *x, uint32_t dialect,
                               uint8_t *group, float *sums) {
-    uint32_t done = 0;
     float acc[4][8];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
         acc[i / 8][i % 8] = 0.0f;
     }
 #pragma unroll 1
-    for (uint32_t s = 0; s < stream.segments; s++) {
-        const uint8_t *at = stream.next(which, tile, s);
-        uint32_t u = s * TEAM_WAVES + team_wave();
-        bool has = u < args.groups;
+    for (uint32_t u = team_wave(); u < args.groups; u += TEAM_WAVES) {
+        const uint8_t *at = stream.next(which, tile, u);
+        uint32_t w[ROWS32_WORDS(F)];
         float terms[2][1][4];
-        if (has) {
-            uint32_t w[ROWS32_WORDS(F)];
-            read_stored<F>(at, w);
-            write_group<F>(group, lane_index(), w);
-        }
-        stream.barrier();
+        read_stored<F>(at, w);
+        write_group<F>(group, lane_index(), w);
+        __syncwarp();
         stream.copy_next();
-        if (!has) {
-            break;
-        }
         record_columns<F> columns = {x + u * team_place<F>::record, args.apart};
         if constexpr (F::unit == 256) {
             superblock_terms<F, 1>(group, 0, columns, terms);
@@ -64,7 +56,6 @@ DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, TEAM_WAV
                 acc[0][o] = acc[1][o], acc[1][o] = acc[2][o], acc[2][o] = acc[3][o];
                 acc[3][o] = first;
             }
-            done++;
         } else {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
@@ -80,6 +71,7 @@ DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, TEAM_WAV
     float part[4];
     constexpr int parts = F::unit == 256 ? 1 : 4;
     if constexpr (F::unit == 256) {
+        uint32_t done = (args.groups + 7u - team_wave()) / 8u;
         for (; done % 4u != 0u; done++) { /* back to ascending accumulators */
 #pragma unroll
             for (int o = 0; o < 8; o++) {
@@ -96,9 +88,9 @@ DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, TEAM_WAV
 #pragma unroll
     for (int i = 0; i < parts; i++) {
         put_sums(sums, acc[i]);
-        stream.barrier();
+        team_barrier();
         part[i] = take_sum(sums);
-        stream.barrier();
+        team_barrier();
     }
     return F::last(parts == 1 ? part[0] : (part[0] + part[2 % parts]) + (part[1 % parts] + part[3 % parts]));
 }
@@ -107,16 +99,16 @@ DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, TEAM_WAV
 template <class F> DEVICE void stored_team(const stored_args &args) {
     extern __shared__ __align__(128) uint8_t shared[];
     __shared__ uint64_t x_here;
-    typedef stored_stream<F, TEAM_WAVES> stream_type;
+    typedef stored_stream<F, 1, 1> stream_type;
     const matmul_args &a = args.base;
     uint32_t teams = thread_count() / (32u * TEAM_WAVES), column = team_wave();
     uint32_t record_bytes = args.groups * team_place<F>::record;
-    constexpr uint32_t groups = TEAM_WAVES * team_place<F>::group;
-    uint8_t *own = shared + 8u * args.apart +
-                   team_index() * (groups + TEAM_SUMS_BYTES + args.depth * stream_type::stage_bytes);
-    stream_type stream(args, own + groups + TEAM_SUMS_BYTES, block_x() + grid_x() * team_index(),
-                       grid_x() * teams);
-    uint32_t tile = stream.tile;
+    uint32_t wave_bytes = team_place<F>::group + args.depth * stream_type::stage_bytes;
+    uint32_t first = block_x() + grid_x() * team_index();
+    uint8_t *own = shared + 8u * args.apart + wave_index() * wave_bytes;
+    float *sums = (float *)(shared + 8u * args.apart + teams * TEAM_WAVES * wave_bytes +
+                            team_index() * TEAM_SUMS_BYTES);
+    stream_type stream(args, own + team_place<F>::group, first);
     int64_t y = (int64_t)block_y() * 8 + column;
     let_next_launch_start();
     if (thread_index() == 0u) {
@@ -142,15 +134,13 @@ template <class F> DEVICE void stored_team(const stored_args &args) {
         }
     }
     barrier_wait(&x_here, 0u);
-    for (; tile < stream.tiles; tile += stream.apart) {
-        uint8_t *group = own + team_wave() * team_place<F>::group;
-        float *sums = (float *)(own + groups);
+    for (uint32_t tile = first; tile < args.tiles; tile += args.streams) {
         float value = stored_team_tile<F>(args, stream, 0, tile, shared, a.side[0][0].dialect,
-                                          group, sums);
+                                          own, sums);
         int64_t n = (int64_t)tile * 32 + lane_index();
         if (a.pair) {
             float up = stored_team_tile<F>(args, stream, 1, tile, shared, a.side[1][0].dialect,
-                                           group, sums);
+                                           own, sums);
             value = canonical_glu(a.glu, value, up, a.glu_alpha, a.glu_limit);
         } else if (a.bias != 0 && n < a.n) {
             value = value + a.bias[n];

@@ -187,9 +187,7 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
         }
         assert_stored_symbol(name, STORED_ONE_W8, "one_w8");
         assert_stored_symbol(name, STORED_EIGHT, "eight");
-        if (f->unit == 256u) {
-            assert_stored_symbol(name, STORED_ONE_W4, "one_w4");
-        }
+        assert_stored_symbol(name, STORED_ONE_W4, "one_w4");
         if (f->team != 0) {
             assert_stored_symbol(name, STORED_TEAM, "team");
         } else {
@@ -311,6 +309,32 @@ static void a_refusal_names_the_number(void **state) {
     assert_string_equal(reason, "a cache of 32768 pages is larger than 32 GiB");
 }
 
+static void stored_weights_have_a_kernel_for_rows_of_any_blocks(void **state) {
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device};
+    const opreg_kernel *stored = kernel_named(&plugin, "stored_rows");
+    opreg_matmul_bt_quant matmul = {.n = 33, .layout = OPREG_LAYOUT_STORED};
+    char reason[128] = "";
+    (void)state;
+    for (const uint32_t *format = rows32_formats; *format != 0; format++) {
+        matmul.b_dtype = *format;
+        for (matmul.m = 1; matmul.m <= 8; matmul.m++) {
+            matmul.k = gpu_format_find(*format)->values * 19;
+            assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_OK);
+            matmul.k = 28672;
+            assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_OK);
+        }
+    }
+    matmul.m = 1;
+    matmul.k = 1 << 19;
+    assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_non_null(strstr(reason, "524288"));
+    matmul.k = 4096;
+    matmul.layout = PREPARED_ROWS32;
+    assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "weight layout 1 is not the stored one");
+}
+
 static void many_rows_of_x_have_a_kernel_whatever_the_format(void **state) {
     opreg_plugin plugin = entered();
     opreg_device device = {.struct_size = sizeof device};
@@ -393,6 +417,7 @@ int main(void) {
         cmocka_unit_test(a_gqh_format_launches_the_kernels_named_after_it),
         cmocka_unit_test(gqh_takes_any_rows_and_pairs_whose_gates_fit),
         cmocka_unit_test(a_refusal_names_the_number),
+        cmocka_unit_test(stored_weights_have_a_kernel_for_rows_of_any_blocks),
         cmocka_unit_test(many_rows_of_x_have_a_kernel_whatever_the_format),
         cmocka_unit_test(large_tiles_are_for_calls_that_fill_the_device),
         cmocka_unit_test(tiles_in_any_order_are_cut_so_that_the_device_is_full),
