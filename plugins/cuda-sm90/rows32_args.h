@@ -12,9 +12,9 @@ typedef struct rows32_args {
     uint32_t chained; /* 1: waits for the launch ahead before it reads x                            */
 } rows32_args;
 
-/* rows32_spread: waves of a block by format, 0 where rows32_one alone is as fast or faster; the most
- * rows of a block, floats of sums for each of them, and bytes of tables of a grid's entries and of
- * signs, 128 an entry. */
+/* rows32_spread: waves of a block by format, 0 where rows32_one alone is as fast or faster, 16 where
+ * rows32_ring has its place; the most rows of a block, floats of sums for each of them, and bytes of
+ * tables of a grid's entries and of signs, 128 an entry. */
 #define ROWS32_SPREAD_WAVES_q4_0         0
 #define ROWS32_SPREAD_WAVES_q4_1         0
 #define ROWS32_SPREAD_WAVES_q5_0         0
@@ -25,22 +25,39 @@ typedef struct rows32_args {
 #define ROWS32_SPREAD_WAVES_rocmfp4      32
 #define ROWS32_SPREAD_WAVES_rocmfp4_fast 32
 #define ROWS32_SPREAD_WAVES_q2_0         32
-#define ROWS32_SPREAD_WAVES_q2_k         0
+#define ROWS32_SPREAD_WAVES_q2_k         16
 #define ROWS32_SPREAD_WAVES_q3_k         0
 #define ROWS32_SPREAD_WAVES_q4_k         0
 #define ROWS32_SPREAD_WAVES_q5_k         0
 #define ROWS32_SPREAD_WAVES_q6_k         0
 #define ROWS32_SPREAD_WAVES_iq4_xs       28
-#define ROWS32_SPREAD_WAVES_iq2_xxs      32
-#define ROWS32_SPREAD_WAVES_iq2_xs       32
-#define ROWS32_SPREAD_WAVES_iq2_s        32
-#define ROWS32_SPREAD_WAVES_iq3_xxs      32
-#define ROWS32_SPREAD_WAVES_iq3_s        32
+#define ROWS32_SPREAD_WAVES_iq2_xxs      16
+#define ROWS32_SPREAD_WAVES_iq2_xs       16
+#define ROWS32_SPREAD_WAVES_iq2_s        16
+#define ROWS32_SPREAD_WAVES_iq3_xxs      16
+#define ROWS32_SPREAD_WAVES_iq3_s        16
 #define ROWS32_SPREAD_WAVES_iq1_s        32
 #define ROWS32_SPREAD_WAVES_iq1_m        32
 #define ROWS32_SPREAD_ROWS  320
 #define ROWS32_SPREAD_APART 33
+
 #define ROWS32_SPREAD_TABLE(entries, signs) (((entries) + (signs)) * 128)
+
+/* rows32_ring: blocks of a multiprocessor's registers, so that the launch behind can begin; waves of a
+ * block at the most; where tables of signs that are taken by bits of a word begin. */
+#define ROWS32_RING_BLOCKS_q2_k    2
+#define ROWS32_RING_BLOCKS_iq2_xxs 2
+#define ROWS32_RING_BLOCKS_iq2_xs  1
+#define ROWS32_RING_BLOCKS_iq2_s   1
+#define ROWS32_RING_BLOCKS_iq3_xxs 1
+#define ROWS32_RING_BLOCKS_iq3_s   1
+#define ROWS32_RING_WAVES   16
+#define ROWS32_RING_ALIGNED 16384
+#define ROWS32_RING_BASE    1024 /* where a block's shared memory begins: the first is the system's */
+#define ROWS32_RING_TABLES_AT(bytes)                                                               \
+    ((ROWS32_RING_BASE + (bytes) + ROWS32_RING_ALIGNED - 1) / ROWS32_RING_ALIGNED *                \
+         ROWS32_RING_ALIGNED -                                                                     \
+     ROWS32_RING_BASE)
 
 /* Shared memory of one block, in bytes from its start; what is not needed has no length. */
 typedef struct rows32_shared {

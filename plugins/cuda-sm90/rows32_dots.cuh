@@ -105,12 +105,22 @@ struct decode_dot<rows_rocmfp4_fast>
 
 template <class F> struct spread_dot : decode_dot<F> {};
 
+/* Fills the `chunks` times 16 bytes of an entry with copies of two words; lanes begin at different
+ * places, so that they do not meet in a bank. */
+template <uint32_t chunks> DEVICE void put_entry(uint8_t *base, uint32_t i, uint32_t x, uint32_t y) {
+    uint32_t first = chunks == 8u ? i : i / 2u;
+#pragma unroll
+    for (uint32_t k = 0; k < chunks; k++) {
+        ((uint4 *)base)[i * chunks + (first + k) % chunks] = make_uint4(x, y, x, y);
+    }
+}
+
 /* Words T::entry(0 .. entries - 1), `copies` times each, from base on; the whole block. */
 template <class T, int entries, int copies> DEVICE void fill_words(uint8_t *base) {
 #pragma unroll 2
-    for (uint32_t i = thread_index(); i < entries * copies / 4; i += thread_count()) {
-        uint32_t word = T::entry(i / (copies / 4));
-        ((uint4 *)base)[i] = make_uint4(word, word, word, word);
+    for (uint32_t i = thread_index(); i < entries; i += thread_count()) {
+        uint32_t word = T::entry(i);
+        put_entry<copies / 4>(base, i, word, word);
     }
 }
 
@@ -147,8 +157,8 @@ MEMBER uint32_t spread_to_nibbles(uint32_t bits) {
 
 /* A row of eight magnitudes 8, 25, 43 as nibbles 0, 1, 2; bit 2 of one negates. */
 template <class F> struct grid_nibbles {
-    MEMBER uint32_t entry(uint32_t i) {
-        uint2 row = F::entry_at((int)i);
+    MEMBER uint32_t entry(uint32_t i) { return word(F::entry_at((int)i)); }
+    MEMBER uint32_t word(uint2 row) {
         uint32_t low = row.x >> 4 & 0x03030303u, high = row.y >> 4 & 0x03030303u;
         low = (low | low >> 4) & 0x00ff00ffu;
         high = (high | high >> 4) & 0x00ff00ffu;
@@ -237,6 +247,7 @@ struct eight_sign_tops {
 };
 template <class F> struct grid_words {
     MEMBER uint32_t entry(uint32_t i) { return F::entry_at((int)i).x; }
+    MEMBER uint32_t word(uint2 row) { return row.x; }
 };
 
 /* D::row(w, j, i, t): four magnitudes; D::tops(w, j, l, t): signs of eight.  A negated byte is its

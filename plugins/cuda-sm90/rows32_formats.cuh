@@ -456,7 +456,7 @@ struct rows_iq2_xs {
 
 struct rows_iq2_s {
     GROUP(82, 256, 256, 16, 0, 0)
-    static __device__ __host__ constexpr int free_after(int c) { return 7; }
+    static __device__ __host__ constexpr int free_after(int c) { return c == 0 || c == 2 ? 3 : 7; }
     GRID64(iq2s_grid, 1024, 2)
     NO_MINS LAST(0.125f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {
@@ -499,7 +499,7 @@ struct rows_iq3_xxs {
 
 struct rows_iq3_s {
     GROUP(110, 256, 256, 32, 0, 0)
-    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? 2 * c + 1 : 7; }
+    static __device__ __host__ constexpr int free_after(int c) { return c < 4 ? 2 * c + 1 : c == 5 ? 5 : 7; }
     GRID32(iq3s_grid, 512, 8)
     NO_MINS LAST(1.0f)
     MEMBER void decode(const uint32_t *w, int j, uint32_t *q, const uint32_t *table) {

@@ -119,6 +119,14 @@ uint32_t rows32_spread_table(const rows32_format *f) {
     }
 }
 
+/* Eight rows of a group in shared memory: rows of 16 bytes are apart so that lanes do not meet in a
+ * bank. */
+static uint32_t ring_item(const rows32_format *f) {
+    uint32_t bytes = (uint32_t)gpu_format_find(f->id)->bytes;
+    uint32_t pad = f->id == OPREG_Q2_K ? 16 : f->id == OPREG_IQ2_S ? 64 : 32;
+    return bytes / 16u * (128u + pad) + bytes % 16u * 8u;
+}
+
 static uint32_t shared_eight(const rows32_format *f, uint32_t waves) {
     uint32_t reduction = stored_values(f, waves) * 256u * 4u, decoded = waves * 2u * 32u * 48u;
     return (uint32_t)f->table_words * 4u + (reduction > decoded ? reduction : decoded);
@@ -185,13 +193,45 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const r
     return gpu_run(call->host, plan->device, &l, args, call->stream);
 }
 
+/* Where a block's tables begin, after so many bytes: see rows32_args.h. */
+static int64_t ring_tables_at(int64_t bytes, const rows32_format *f) {
+    int aligned = f->id == OPREG_IQ2_XXS || f->id == OPREG_IQ2_XS;
+    return aligned ? ROWS32_RING_TABLES_AT(bytes) : bytes;
+}
+
+/* A block a multiprocessor, of whole turns over a row's accumulators, where what it has fits. */
+static int rings(const rows32_format *f, const matmul_args *args, int64_t blocks, int64_t rows,
+                 gpu_launch *l) {
+    int64_t units = args->k / f->values, most = units < 32 ? units : 32, turn = (most + 1) / 2;
+    int64_t waves = ROWS32_RING_WAVES / turn * turn;
+    int64_t tables = ring_tables_at((int64_t)shared_x(f, args->k) + rows * (most | 1) * 4, f);
+    int64_t shared = tables + waves * 4 * ring_item(f) +
+                     (f->id == OPREG_Q2_K ? 0 : rows32_spread_table(f));
+    /* a row's last accumulator goes with the one before it; a step's would have none */
+    if (units < 2 || (units > 32 && units % 2 != 0) || shared > ROWS32_TENSOR_SHARED) {
+        return 0;
+    }
+    l->symbol = f->symbol + ROWS32_ONE_W16 + 1u;
+    l->grid_x = (uint32_t)blocks;
+    l->block = (uint32_t)waves * 32u;
+    l->shared = (uint32_t)shared;
+    return 1;
+}
+
 /* A block a multiprocessor, where its rows of sums and the rest fit in its shared memory. */
 static int spreads(const gpu_plan *plan, const rows32_format *f, const matmul_args *args,
                    gpu_launch *l) {
     int64_t parts = (args->n + 7) / 8, units = gpu_units(plan->device);
     int64_t blocks = parts < units ? parts : units, rows = (parts + blocks - 1) / blocks * 8;
-    int64_t shared = (int64_t)rows32_spread_table(f) + shared_x(f, args->k) + rows * ROWS32_SPREAD_APART * 4;
-    if (f->spread_waves == 0 || args->pair || rows > ROWS32_SPREAD_ROWS || shared > ROWS32_MOST_SHARED) {
+    int64_t shared = (int64_t)rows32_spread_table(f) + shared_x(f, args->k) +
+                     rows * ROWS32_SPREAD_APART * 4;
+    if (f->spread_waves == 0 || args->pair || rows > ROWS32_SPREAD_ROWS) {
+        return 0;
+    }
+    if (f->spread_waves == ROWS32_RING_WAVES) {
+        return rings(f, args, blocks, rows, l);
+    }
+    if (shared > ROWS32_MOST_SHARED) {
         return 0;
     }
     l->symbol = f->symbol + (f->unit == 256u ? ROWS32_ONE_W16 + 1u : ROWS32_EIGHT_W8 + 1u);

@@ -9,6 +9,12 @@
 
 #include <cuda_fp16.h>
 
+/* How the eight words of 32 codes lie: in order, as cross_by4() puts them, or 0 2 4 6 1 3 5 7 (units of
+ * 256 alone). */
+#define X_IN_ORDER 0
+#define X_CROSSED  1
+#define X_HALVES   2
+
 /* The row's activations as records in shared memory. */
 struct x_shared {
     uint8_t *codes;  /* [k]                                                                        */
@@ -157,7 +163,7 @@ DEVICE void load_x_group(const matmul_args &a, int64_t row, bool aligned, uint32
 }
 
 /* Puts group u of planes into shared memory; the whole wave.  crossed: see cross_by4. */
-template <class F, bool crossed>
+template <class F, int order>
 DEVICE void keep_planes(const matmul_args &a, int64_t row, uint32_t u, const x_shared &s) {
     uint32_t lane = lane_index(), left = (uint32_t)a.k - u * (uint32_t)F::values;
     const uint32_t *codes = (const uint32_t *)((const int8_t *)a.x + row * a.k) +
@@ -165,8 +171,10 @@ DEVICE void keep_planes(const matmul_args &a, int64_t row, uint32_t u, const x_s
 #pragma unroll
     for (int c = 0; c < F::values / 128; c++) {
         uint32_t word = has_unit<F>(left, lane / 8u) ? codes[c * 32 + lane] : 0u, at = lane % 8u;
-        if (crossed) {
+        if (order == X_CROSSED) {
             word = cross_by4(word, &at);
+        } else if (order == X_HALVES) {
+            at = (at & 1u) * 4u + at / 2u;
         }
         ((uint32_t *)(s.codes + (int64_t)u * F::values))[c * 32 + lane / 8u * 8u + at] = word;
     }
@@ -188,17 +196,22 @@ DEVICE void keep_planes(const matmul_args &a, int64_t row, uint32_t u, const x_s
 }
 
 /* The same from a lane's elements, which are quantized. */
-template <class F, bool crossed>
+template <class F, int order>
 DEVICE void keep_values(uint32_t u, const float *v, const x_shared &s) {
     uint32_t lane = lane_index();
     if (F::unit == 256) {
         quantized8 q = quantize_q8_k_by8(v);
         uint2 pair = make_uint2(q.low, q.high);
         uint32_t at = lane % 4u;
-        if (crossed) {
+        if (order == X_CROSSED) {
             pair = cross_by8(pair, &at);
         }
-        ((uint2 *)(s.codes + (int64_t)u * 256))[lane / 4u * 4u + at] = pair;
+        if (order == X_HALVES) {
+            uint32_t *words = (uint32_t *)(s.codes + (int64_t)u * 256) + lane / 4u * 8u + at;
+            words[0] = pair.x, words[4] = pair.y;
+        } else {
+            ((uint2 *)(s.codes + (int64_t)u * 256))[lane / 4u * 4u + at] = pair;
+        }
         if (lane == 0u) {
             s.scales[u] = q.scale;
         }
@@ -215,7 +228,7 @@ DEVICE void keep_values(uint32_t u, const float *v, const x_shared &s) {
         uint32_t codes, at = lane % 8u;
         int32_t sum = 0;
         quantize_q8_0_by4<F::min_sub != 0>(v, &codes, &scale, &sum);
-        if (crossed) {
+        if (order == X_CROSSED) {
             codes = cross_by4(codes, &at);
         }
         ((uint32_t *)(s.codes + (int64_t)u * 128))[lane / 8u * 8u + at] = codes;
@@ -229,16 +242,16 @@ DEVICE void keep_values(uint32_t u, const float *v, const x_shared &s) {
 }
 
 /* Brings group u of a row of x to shared memory; the whole wave. */
-template <class F, bool crossed>
+template <class F, int order>
 DEVICE void bring_group(const matmul_args &a, int64_t row, bool aligned, uint32_t u,
                         const x_shared &s) {
     if (a.scales != 0) {
-        keep_planes<F, crossed>(a, row, u, s);
+        keep_planes<F, order>(a, row, u, s);
         return;
     }
     float v[F::values / 32];
     load_x_group<F>(a, row, aligned, u, v);
-    keep_values<F, crossed>(u, v, s);
+    keep_values<F, order>(u, v, s);
 }
 
 /* Same on the host: the block's shared memory, for so many values of a row. */

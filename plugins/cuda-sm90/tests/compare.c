@@ -124,6 +124,10 @@ int main(int argc, char **argv) {
         /* several parts of eight rows a block of rows32_spread */
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2777 k=%lld b=%s x=f32 y=f32 flags=bias",
             (long long)block * 8, info->name);
+        /* two steps of 32 units, an odd number of units in one */
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=9728 b=%s x=f32 y=f32", info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=%lld b=%s x=bf16 y=f32", (long long)block * 7,
+            info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=2 n=65 k=%lld b=%s x=f32 y=f32 glu=silu", (long long)more,
             info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT,
@@ -140,6 +144,8 @@ int main(int argc, char **argv) {
                 info->name, opreg_dtype_name(info->act_dtype));
             TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=%lld b=%s x=%s y=f32", (long long)more,
                 info->name, opreg_dtype_name(info->act_dtype));
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=9728 b=%s x=%s y=f32", info->name,
+                opreg_dtype_name(info->act_dtype));
         }
         if (block <= 64) { /* the last group of a row is short */
             static const int counts[] = {1, 2, 3, 5, 8, 12, 33, 70};
