@@ -106,10 +106,7 @@ template <class F, int SETS>
 DEVICE void leave_stage(const tiled_args &args, const tiled_place &place, stage_cursor *now,
                         stage_cursor *ahead) {
     uint32_t used = now->which * place.units + now->unit, behind = args.stages - 2u;
-    __syncwarp();
-    if (lane_index() == 0u) {
-        barrier_arrive(&place.barriers->empty[now->at]);
-    }
+    barrier_arrive(&place.barriers->empty[now->at]); /* every lane: no tool follows one for a wave */
     if (used >= behind && has_stage(args, *ahead)) {
         barrier_wait(&place.barriers->empty[ahead->at], (ahead->round - 1u) & 1u);
         copy_share<F, SETS>(args, place, *ahead);
@@ -141,7 +138,7 @@ template <int SETS> DEVICE void start_barriers(const tiled_args &args, tiled_bar
     if (thread_index() == 0u) {
         for (uint32_t i = 0; i < args.stages; i++) {
             barrier_start(&barriers->full[i], TILED_ROWS / 32 + SETS); /* waves with a share         */
-            barrier_start(&barriers->empty[i], TILED_WAVES);
+            barrier_start(&barriers->empty[i], TILED_WAVES * 32);
         }
         barriers_started();
     }
