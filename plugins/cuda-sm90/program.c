@@ -20,7 +20,6 @@ IMAGE_SYMBOLS(mix_rows)
 IMAGE_SYMBOLS(steps)
 IMAGE_SYMBOLS(rows32_records)
 IMAGE_SYMBOLS(rows32_team)
-IMAGE_SYMBOLS(rows32_dealt)
 IMAGE_SYMBOLS(rows32_tiled)
 IMAGE_SYMBOLS(rows32_tiled_rows)
 IMAGE_SYMBOLS(rows32_tiled_int)
@@ -49,7 +48,6 @@ static const gpu_image images[] = {
     {"steps", sm90_steps, 0},
     {"rows32_records", sm90_rows32_records, 0},
     {"rows32_team", sm90_rows32_team, 0},
-    {"rows32_dealt", sm90_rows32_dealt, 0},
     {"rows32_tiled", sm90_rows32_tiled, 0},
     {"rows32_tiled_rows", sm90_rows32_tiled_rows, 0},
     {"rows32_tiled_int", sm90_rows32_tiled_int, 0},
@@ -138,13 +136,6 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #define ROWS32_TEAM_WORDS(name) {"rows32_" #name "_team", SM90_IMAGE_TEAM, ROWS32_TENSOR_SHARED},
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TEAM_##by(name)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TEAM_##by(name)
-#include "rows32_list.inc"
-#undef ROWS32_UNIT32
-#undef ROWS32_UNIT256
-#define ROWS32_DEALT_ROWS(name)
-#define ROWS32_DEALT_WORDS(name) {"rows32_" #name "_dealt", SM90_IMAGE_DEALT, ROWS32_TENSOR_SHARED},
-#define ROWS32_UNIT32(...)
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_DEALT_##by(name)
 #include "rows32_list.inc"
     STEPS_SYMBOLS(SM90_IMAGE_STEPS)
 };

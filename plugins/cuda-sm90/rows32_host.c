@@ -36,22 +36,11 @@ enum rows32_more_order {
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TEAM_##by(NAME)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TEAM_##by(NAME)
 #include "rows32_list.inc"
-#undef ROWS32_UNIT32
-#undef ROWS32_UNIT256
-#define ROWS32_DEALT_ROWS(NAME)
-#define ROWS32_DEALT_WORDS(NAME) ROWS32_DEALT_##NAME,
-#define ROWS32_UNIT32(...)
-#define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_DEALT_##by(NAME)
-#include "rows32_list.inc"
     ROWS32_MORE_END
 };
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
 
-#define ROWS32_DEALT_SYMBOL32_ROWS(NAME)   0
-#define ROWS32_DEALT_SYMBOL32_WORDS(NAME)  0
-#define ROWS32_DEALT_SYMBOL256_ROWS(NAME)  0
-#define ROWS32_DEALT_SYMBOL256_WORDS(NAME) SM90_FIRST_MORE + ROWS32_DEALT_##NAME
 #define ROWS32_TEAM_SYMBOL_ROWS(NAME)  0
 #define ROWS32_TEAM_SYMBOL_WORDS(NAME) SM90_FIRST_MORE + ROWS32_TEAM_##NAME
 #define ROWS32_FORMAT(NAME, unit, waves, values, min_sub, words, by)                               \
@@ -60,7 +49,6 @@ enum rows32_more_order {
      SM90_FIRST_ROWS32 + ROWS32_START_##NAME,                                                      \
      SM90_FIRST_MORE + ROWS32_MORE_##NAME,                                                         \
      ROWS32_TEAM_SYMBOL_##by(NAME),                                                                \
-     ROWS32_DEALT_SYMBOL##unit##_##by(NAME),                                                       \
      values,                                                                                       \
      min_sub,                                                                                      \
      words,                                                                                        \

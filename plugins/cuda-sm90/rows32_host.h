@@ -32,7 +32,6 @@ enum rows32_method_more {
 typedef struct rows32_format {
     uint32_t id, unit, symbol; /* symbol: of ROWS32_ONE_W8                                         */
     uint32_t more, team;       /* symbols of ROWS32_SHORT and of rows32_team, which may be 0: none */
-    uint32_t dealt;            /* of rows32_dealt, or 0                                            */
     int32_t values, min_sub, table_words;
     uint32_t spread_waves;
 } rows32_format;
@@ -64,9 +63,6 @@ opreg_status rows32_records_run(const opreg_call *call, const gpu_plan *plan,
 uint32_t rows32_column_bytes(const rows32_format *f, int64_t k);
 /* Whether eight rows of x fit beside the weights on their way. */
 int rows32_team_fits(const rows32_format *f, int64_t k);
-/* Whether rows32_dealt takes a dense call in its place: eight waves would have less than four fifths of their time
- * to do, and a wave's stage is small enough for two. */
-int rows32_deals(const rows32_format *f, int64_t k);
 /* Quantize x of args into the workspace, then run; groups: of the route, 0 for a dense call. */
 opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
                              const matmul_args *args, int64_t rows, uint32_t groups);

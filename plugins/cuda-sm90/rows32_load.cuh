@@ -145,8 +145,13 @@ template <class F, int WAVES> struct owned {
     static const int stored = F::unit == 256 ? WAVES : 32; /* values a block's tree begins with       */
 };
 
-/* The tree over values of ascending accumulators; v is used up. */
-template <int stored> DEVICE float tree_of(float *v) {
+/* The tree over what the waves stored: index l of `stored` values, 32 * COLS floats apart. */
+template <int stored> DEVICE float finish_tree(const float *values, uint32_t apart) {
+    float v[stored];
+#pragma unroll
+    for (int l = 0; l < stored; l++) {
+        v[l] = values[l * apart];
+    }
 #pragma unroll
     for (int step = 0; step < 5; step++) {
         constexpr int half = stored / 2;
@@ -158,16 +163,6 @@ template <int stored> DEVICE float tree_of(float *v) {
         }
     }
     return v[0];
-}
-
-/* The tree over what the waves stored: index l of `stored` values, 32 * COLS floats apart. */
-template <int stored> DEVICE float finish_tree(const float *values, uint32_t apart) {
-    float v[stored];
-#pragma unroll
-    for (int l = 0; l < stored; l++) {
-        v[l] = values[l * apart];
-    }
-    return tree_of<stored>(v);
 }
 
 #endif /* OPREG_SM90_ROWS32_LOAD_CUH */

@@ -3,7 +3,6 @@
  * variants rows32_tiled and rows32_tiled_int. */
 #include "kernels.h"
 #include "records_args.h"
-#include "rows32_dealt_args.h"
 #include "rows32_host.h"
 #include "rows32_team_args.h"
 #include "rows32_tiled_args.h"
@@ -78,60 +77,16 @@ int rows32_team_fits(const rows32_format *f, int64_t k) {
     return k > 0 && k < 1 << 20 && team_shared(f, k, 1) <= ROWS32_TENSOR_SHARED;
 }
 
-static uint32_t dealt_shared(const rows32_format *f, int64_t k, uint32_t weights, uint32_t depth,
-                             uint32_t buffers) {
-    int64_t groups = rows32_groups(f, k);
-    uint32_t lists = (uint32_t)(groups < DEALT_LISTS ? groups : DEALT_LISTS);
-    return 8u * rows32_column_bytes(f, k) + DEALT_WAVES * depth * group_bytes(f) +
-           buffers * weights * lists * DEALT_SUM_BYTES;
-}
-
-int rows32_deals(const rows32_format *f, int64_t k) {
-    int64_t groups = rows32_groups(f, k), even = (groups + 7) / 8 * 8;
-    return f->dealt != 0 && 4 * even >= 5 * groups && k < 1 << 20 &&
-           dealt_shared(f, k, 2, 1, 1) <= ROWS32_TENSOR_SHARED;
-}
-
-static opreg_status dealt_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
-                              const matmul_args *args, int64_t rows) {
-    uint32_t units = gpu_units(plan->device), tiles = (uint32_t)((args->n + 31) / 32);
-    uint32_t weights = args->pair ? 2u : 1u;
-    dealt_args dealt = {.base = *args,
-                        .records = call->workspace.ptr,
-                        .groups = (uint32_t)rows32_groups(f, args->k),
-                        .depth = DEALT_DEPTH,
-                        .apart = rows32_column_bytes(f, args->k),
-                        .buffers = DEALT_BUFFERS,
-                        .chained = 1};
-    gpu_launch l = {f->dealt, tiles < units ? tiles : units, (uint32_t)((rows + 7) / 8), 1,
-                    DEALT_THREADS, 0, 1};
-    opreg_status status = rows32_records_run(call, plan, f, args, rows, rows, 0);
-    while (dealt.depth > 1u &&
-           dealt_shared(f, args->k, weights, dealt.depth, 1) > ROWS32_TENSOR_SHARED) {
-        dealt.depth--;
-    }
-    while (dealt_shared(f, args->k, weights, dealt.depth, dealt.buffers) > ROWS32_TENSOR_SHARED) {
-        dealt.buffers--;
-    }
-    l.shared = dealt_shared(f, args->k, weights, dealt.depth, dealt.buffers);
-    return status != OPREG_OK ? status
-                              : gpu_run(call->host, plan->device, &l, &dealt, call->stream);
-}
-
 opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
                              const matmul_args *args, int64_t rows, uint32_t groups) {
     uint32_t units = gpu_units(plan->device), tiles = (uint32_t)((args->n + 31) / 32), most, depth;
-    opreg_status status;
     team_args team = {.base = *args,
                       .records = call->workspace.ptr,
                       .groups = (uint32_t)rows32_groups(f, args->k),
                       .apart = rows32_column_bytes(f, args->k),
                       .chained = 1};
     gpu_launch l = {f->team, 1, groups, 1, TEAM_THREADS, 0, 1};
-    if (groups == 0 && rows32_deals(f, args->k)) {
-        return dealt_run(call, plan, f, args, rows);
-    }
-    status = rows32_records_run(call, plan, f, args, rows, rows, 0);
+    opreg_status status = rows32_records_run(call, plan, f, args, rows, rows, 0);
     for (depth = TEAM_DEPTH; team_shared(f, args->k, depth) > ROWS32_TENSOR_SHARED; depth--) {
     }
     team.depth = depth;

@@ -185,9 +185,6 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
         if (f->team != 0) {
             assert_symbol(f->team, name, "team");
         }
-        if (f->dealt != 0) {
-            assert_symbol(f->dealt, name, "dealt");
-        }
         assert_stored_symbol(name, STORED_ONE_W8, "one_w8");
         assert_stored_symbol(name, STORED_EIGHT, "eight");
         assert_stored_symbol(name, STORED_ONE_W4, "one_w4");
