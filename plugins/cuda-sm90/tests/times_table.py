@@ -16,14 +16,15 @@ def measured(path):
     rows = {}
     with open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
-            rows.setdefault(row["kernel"].split("/")[1], []).append((set(row["problem"].split()), row))
+            # measured twice: the first counts
+            rows.setdefault(row["kernel"].split("/")[1], {}).setdefault(row["problem"], row)
     return rows
 
 
 def one_row(rows, problem, variant):
     words = set(problem.split())
-    found = sorted((len(have), i, row) for i, (have, row) in enumerate(rows.get(variant, []))
-                   if words <= have)
+    found = sorted((len(have.split()), have, row) for have, row in rows.get(variant, {}).items()
+                   if words <= set(have.split()))
     if not found or (len(found) > 1 and found[0][0] == found[1][0]):
         return None
     return found[0][2]  # the one that says least beside
