@@ -12,6 +12,7 @@
 
 #include "rows32_load.cuh"
 #include "rows32_route.cuh"
+#include "rows32_turn.cuh"
 #include "tensor.cuh"
 
 #define ROWS32_TILE_STRIDE 48 /* bytes a row of decoded weights: 32, and 16 that keep banks apart    */
@@ -213,12 +214,7 @@ DEVICE float tile_eight_columns(const matmul_args &a, const uint8_t *tile, uint3
         if (F::unit == 256) {
 #pragma unroll
             for (int o = 0; o < 8; o++) {
-                float first = acc[0][o] + term[o];
-#pragma unroll
-                for (int i = 0; i + 1 < count; i++) {
-                    acc[i][o] = acc[i + 1][o];
-                }
-                acc[count - 1][o] = first;
+                turn(acc, o, acc[0][o] + term[o]);
             }
             done++;
         }
@@ -227,28 +223,10 @@ DEVICE float tile_eight_columns(const matmul_args &a, const uint8_t *tile, uint3
     uint32_t at = (lane >> 2) * 8u + (lane & 3u) * 2u;
     __syncthreads(); /* the reduction may lie where x or decoded weights were */
     if (F::unit == 256) {
-        while (done % count != 0) {
-#pragma unroll
-            for (int o = 0; o < 8; o++) {
-                float first = acc[0][o];
-#pragma unroll
-                for (int i = 0; i + 1 < count; i++) {
-                    acc[i][o] = acc[i + 1][o];
-                }
-                acc[count - 1][o] = first;
-            }
-            done++;
-        }
+        turn_back(acc, done);
 #pragma unroll
         for (int o = 0; o < 8; o++) {
-#pragma unroll
-            for (int s = count / 2; s > 0; s /= 2) {
-#pragma unroll
-                for (int i = 0; i < s; i++) {
-                    acc[i][o] = acc[i][o] + acc[i + s][o];
-                }
-            }
-            reduction[wave * 256 + at + (o >> 1) * 64 + (o & 1)] = acc[0][o];
+            reduction[wave * 256 + at + (o >> 1) * 64 + (o & 1)] = sum_of_halves(acc, o);
         }
     } else {
 #pragma unroll

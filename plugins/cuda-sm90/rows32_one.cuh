@@ -11,6 +11,7 @@
 
 #include "rows32_dots.cuh"
 #include "rows32_route.cuh"
+#include "rows32_turn.cuh"
 #include "rows32_x.cuh"
 
 /* The term of a superblock that is in w; as its registers become free they take the next group's row,
@@ -113,33 +114,13 @@ DEVICE float tile_one_column(const matmul_args &a, const uint8_t *tile, uint32_t
         const uint8_t *next = u + WAVES < groups ? tile + (int64_t)(u + WAVES) * step : 0;
         float term = one_column<F>(w, next, u, x, table, dialect, acc);
         if (F::unit == 256) {
-            float first = acc[0] + term;
-#pragma unroll
-            for (int i = 0; i + 1 < count; i++) {
-                acc[i] = acc[i + 1];
-            }
-            acc[count - 1] = first;
+            turn(acc, acc[0] + term);
             done++;
         }
     }
     if (F::unit == 256) {
-        while (done % count != 0) { /* back to ascending accumulators */
-            float first = acc[0];
-#pragma unroll
-            for (int i = 0; i + 1 < count; i++) {
-                acc[i] = acc[i + 1];
-            }
-            acc[count - 1] = first;
-            done++;
-        }
-#pragma unroll
-        for (int s = count / 2; s > 0; s /= 2) {
-#pragma unroll
-            for (int i = 0; i < s; i++) {
-                acc[i] = acc[i] + acc[i + s];
-            }
-        }
-        reduction[wave * 32 + lane] = acc[0];
+        turn_back(acc, done);
+        reduction[wave * 32 + lane] = sum_of_halves(acc);
     } else {
 #pragma unroll
         for (int i = 0; i < count; i++) {

@@ -11,6 +11,7 @@
 #include "rows32_route.cuh"
 #include "rows32_team_args.h"
 #include "rows32_terms.cuh"
+#include "rows32_turn.cuh"
 
 struct team_barriers {
     uint64_t x, full[TEAMS * TEAM_WAVES][TEAM_DEPTH];
@@ -109,12 +110,7 @@ DEVICE float team_tile(const team_args &args, const team_place<F> &place, int64_
             superblock_terms<F, 1>(group, 0, x, terms);
 #pragma unroll
             for (int o = 0; o < 8; o++) {
-                float first = acc[0][o] + terms[o / 4][0][o % 4];
-#pragma unroll
-                for (int i = 0; i < 3; i++) {
-                    acc[i][o] = acc[i + 1][o];
-                }
-                acc[3][o] = first;
+                turn(acc, o, acc[0][o] + terms[o / 4][0][o % 4]);
             }
             done++;
         } else {
@@ -135,20 +131,10 @@ DEVICE float team_tile(const team_args &args, const team_place<F> &place, int64_
     }
     if constexpr (F::unit == 256) {
         float sum[8];
-        for (; done % 4u != 0u; done++) { /* back to ascending accumulators */
-#pragma unroll
-            for (int o = 0; o < 8; o++) {
-                float first = acc[0][o];
-#pragma unroll
-                for (int i = 0; i < 3; i++) {
-                    acc[i][o] = acc[i + 1][o];
-                }
-                acc[3][o] = first;
-            }
-        }
+        turn_back(acc, done);
 #pragma unroll
         for (int o = 0; o < 8; o++) {
-            sum[o] = (acc[0][o] + acc[2][o]) + (acc[1][o] + acc[3][o]);
+            sum[o] = sum_of_halves(acc, o);
         }
         put_sums(place.sums, sum);
         team_barrier();

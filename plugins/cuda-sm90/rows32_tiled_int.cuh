@@ -81,4 +81,11 @@ template <class F, int SETS> DEVICE void rows32_tiled_int(const tiled_args &args
     int_outputs<F, SETS>(args, shared, rank, parts, sum);
 }
 
+/* A kernel of 64 or 128 columns a block. */
+#define INT_KERNEL(name, columns)                                                                  \
+    KERNEL __launch_bounds__(TILED_THREADS, 1)                                                     \
+        rows32_##name##_int##columns(const __grid_constant__ tiled_args args) {                    \
+        rows32_tiled_int<rows_##name, columns / 64>(args);                                         \
+    }
+
 #endif /* OPREG_SM90_ROWS32_TILED_INT_CUH */

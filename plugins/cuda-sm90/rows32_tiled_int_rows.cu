@@ -3,11 +3,6 @@
  * calls ROWS. */
 #include "rows32_tiled_int.cuh"
 
-#define INT_KERNEL(name, columns)                                                                  \
-    KERNEL __launch_bounds__(TILED_THREADS, 1)                                                     \
-        rows32_##name##_int##columns(const __grid_constant__ tiled_args args) {                    \
-        rows32_tiled_int<rows_##name, columns / 64>(args);                                         \
-    }
 #define INT_ROWS(name) INT_KERNEL(name, 64) INT_KERNEL(name, 128)
 #define INT_WORDS(name)
 #define ROWS32_UNIT32(...)

@@ -61,26 +61,16 @@ DEVICE float stored_eight_tile(const stored_args &args, stored_stream<F, 1, 1, t
         if constexpr (F::unit == 256) {
 #pragma unroll
             for (int o = 0; o < 8; o++) {
-                float first = acc[0][o] + term[o];
-                acc[0][o] = acc[1][o], acc[1][o] = acc[2][o], acc[2][o] = acc[3][o];
-                acc[3][o] = first;
+                turn(acc, o, acc[0][o] + term[o]);
             }
         }
     }
     if constexpr (F::unit == 256) {
         float sum[8];
-        uint32_t done = (args.groups + 7u - wave) / 8u;
-        for (; done % 4u != 0u; done++) { /* back to ascending accumulators */
-#pragma unroll
-            for (int o = 0; o < 8; o++) {
-                float first = acc[0][o];
-                acc[0][o] = acc[1][o], acc[1][o] = acc[2][o], acc[2][o] = acc[3][o];
-                acc[3][o] = first;
-            }
-        }
+        turn_back(acc, (args.groups + 7u - wave) / 8u);
 #pragma unroll
         for (int o = 0; o < 8; o++) {
-            sum[o] = (acc[0][o] + acc[2][o]) + (acc[1][o] + acc[3][o]);
+            sum[o] = sum_of_halves(acc, o);
         }
         return F::last(sum_of_waves(sum, (float *)own));
     } else {

@@ -35,12 +35,7 @@ DEVICE float stored_tile(const stored_args &args, stored_stream<F, WAVES, GROUPS
             }
             read_stored<F>(at + g * WAVES * F::bytes, w);
             if constexpr (F::unit == 256) {
-                float first = acc[0] + superblock_term<F, dot>(w, 0, lane, u, x, table);
-#pragma unroll
-                for (int i = 0; i + 1 < count; i++) {
-                    acc[i] = acc[i + 1];
-                }
-                acc[count - 1] = first;
+                turn(acc, acc[0] + superblock_term<F, dot>(w, 0, lane, u, x, table));
                 done++;
             } else {
 #pragma unroll
@@ -55,23 +50,8 @@ DEVICE float stored_tile(const stored_args &args, stored_stream<F, WAVES, GROUPS
         }
     }
     if constexpr (F::unit == 256) {
-        while (done % count != 0) { /* back to ascending accumulators */
-            float first = acc[0];
-#pragma unroll
-            for (int i = 0; i + 1 < count; i++) {
-                acc[i] = acc[i + 1];
-            }
-            acc[count - 1] = first;
-            done++;
-        }
-#pragma unroll
-        for (int s = count / 2; s > 0; s /= 2) {
-#pragma unroll
-            for (int i = 0; i < s; i++) {
-                acc[i] = acc[i] + acc[i + s];
-            }
-        }
-        reduction[wave * 32 + lane] = acc[0];
+        turn_back(acc, done);
+        reduction[wave * 32 + lane] = sum_of_halves(acc);
     } else {
 #pragma unroll
         for (int i = 0; i < count; i++) {

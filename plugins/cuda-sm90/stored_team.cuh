@@ -52,9 +52,7 @@ DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, 1, 1> &s
             superblock_terms<F, 1>(group, 0, columns, terms);
 #pragma unroll
             for (int o = 0; o < 8; o++) {
-                float first = acc[0][o] + terms[o / 4][0][o % 4];
-                acc[0][o] = acc[1][o], acc[1][o] = acc[2][o], acc[2][o] = acc[3][o];
-                acc[3][o] = first;
+                turn(acc, o, acc[0][o] + terms[o / 4][0][o % 4]);
             }
         } else {
 #pragma unroll
@@ -71,18 +69,10 @@ DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, 1, 1> &s
     float part[4];
     constexpr int parts = F::unit == 256 ? 1 : 4;
     if constexpr (F::unit == 256) {
-        uint32_t done = (args.groups + 7u - team_wave()) / 8u;
-        for (; done % 4u != 0u; done++) { /* back to ascending accumulators */
-#pragma unroll
-            for (int o = 0; o < 8; o++) {
-                float first = acc[0][o];
-                acc[0][o] = acc[1][o], acc[1][o] = acc[2][o], acc[2][o] = acc[3][o];
-                acc[3][o] = first;
-            }
-        }
+        turn_back(acc, (args.groups + 7u - team_wave()) / 8u);
 #pragma unroll
         for (int o = 0; o < 8; o++) {
-            acc[0][o] = (acc[0][o] + acc[2][o]) + (acc[1][o] + acc[3][o]);
+            acc[0][o] = sum_of_halves(acc, o);
         }
     }
 #pragma unroll

@@ -9,7 +9,6 @@
 
 #include "error.h"
 #include "problem.h"
-#include "registry.h"
 
 #define LINE 4096
 
