@@ -120,7 +120,8 @@ static void fill_kernel(const plugin_entry *entry, size_t k, listing *out) {
                             .level = kernel->level,
                             .kernel_flags = kernel->flags,
                             .priority = kernel->priority,
-                            .enabled = (uint32_t)kernel_is_on(entry, k)};
+                            .enabled = (uint32_t)kernel_is_on(entry, k),
+                            .band = kernel->band};
     copy_text(row.plugin, sizeof row.plugin, entry->name);
     copy_text(row.kernel, sizeof row.kernel, kernel->name);
     copy_text(row.flag, sizeof row.flag, flag->flag);

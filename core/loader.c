@@ -71,6 +71,12 @@ static opreg_status check_kernel(const plugin_entry *entry, uint32_t index) {
                     "plugin %s: kernel %s has level %u, it must be BAND, INT or CANONICAL", plugin,
                     k->name, k->level);
     }
+    if (!(k->band >= 0 && k->band <= 2e-3) || (k->band > 0 && k->level != OPREG_LEVEL_BAND)) {
+        return fail(OPREG_E_LOAD,
+                    "plugin %s: kernel %s declares a band of %g, it must be 0, or at level BAND up "
+                    "to 2e-3",
+                    plugin, k->name, k->band);
+    }
     if ((k->flags & ~known) != 0) {
         return fail(OPREG_E_LOAD, "plugin %s: kernel %s has unknown flags 0x%x", plugin, k->name,
                     k->flags & ~known);

@@ -188,25 +188,19 @@ static double format_band(uint32_t format) {
     return info != NULL && info->act_dtype == OPREG_F32 ? 1e-10 : 5e-4;
 }
 
-double outputs_band(opreg_op op, const problem_any *problem) {
-    double one = 1e-10;
+static double operator_band(opreg_op op, const problem_any *problem) {
     switch (op) {
-    case OPREG_OP_MATMUL_BT_QUANT:
-        one = format_band(problem->matmul.b_dtype);
-        break;
+    case OPREG_OP_MATMUL_BT_QUANT: return format_band(problem->matmul.b_dtype);
     case OPREG_OP_MOE_MATMUL:
     case OPREG_OP_MOE_GLU:
-    case OPREG_OP_MOE_DOWN:
-        one = format_band(problem->moe.b_dtype);
-        break;
-    case OPREG_OP_MOE_FFN:
-        one = format_band(problem->ffn.b_dtype) + format_band(problem->ffn.down_dtype);
-        break;
-    case OPREG_OP_PAGED_ATTN_DECODE:
-        one = 1e-6;
-        break;
-    default:
-        break;
+    case OPREG_OP_MOE_DOWN: return format_band(problem->moe.b_dtype);
+    case OPREG_OP_MOE_FFN: return format_band(problem->ffn.b_dtype) + format_band(problem->ffn.down_dtype);
+    case OPREG_OP_PAGED_ATTN_DECODE: return 1e-6;
+    default: return 1e-10;
     }
+}
+
+double outputs_band(const opreg_kernel *kernel, const problem_any *problem) {
+    double one = kernel->band > 0 ? kernel->band : operator_band((opreg_op)kernel->op, problem);
     return 4 * one; /* each may be sqrt(one) off on its own side */
 }

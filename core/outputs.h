@@ -46,6 +46,6 @@ void outputs_compare(const outputs *of, uint32_t output, const uint8_t *got, con
 
 /* NMSE that a variant of level INT or BAND may be away from the reference: the band of its operator
  * and format for each of the two, plus the rounding of the store. */
-double outputs_band(opreg_op op, const problem_any *problem);
+double outputs_band(const opreg_kernel *kernel, const problem_any *problem);
 
 #endif /* OPREG_OUTPUTS_H */

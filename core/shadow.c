@@ -255,7 +255,7 @@ static void keep(difference *sum, const difference *d) {
 
 /* 1 when the band is missed: by this run alone, or by it and those before where they are small. */
 static int misses_band(const opreg_plan *plan, shadow *s, const difference *d) {
-    double limit = outputs_band(plan->op, &plan->problem), most;
+    double limit = outputs_band(plan->kernel, &plan->problem), most;
     int missed;
     keep(&s->pending, d);
     if (s->pending.checked < BAND_OUTPUTS && isfinite(s->pending.error)) {

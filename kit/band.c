@@ -47,6 +47,10 @@ double band_limit(uint32_t format) {
     return opreg_format_by_id(format, &row) == OPREG_OK && row.act_dtype == OPREG_F32 ? 1e-10 : 5e-4;
 }
 
+double band_admitted(const opreg_kernel_row *of, uint32_t format) {
+    return of->band > 0 ? of->band : band_limit(format);
+}
+
 int banded_open(banded *b, uint32_t dtype, double limit, int64_t rows, int64_t columns) {
     memset(b, 0, sizeof *b);
     b->dtype = dtype;

@@ -15,6 +15,8 @@ typedef struct band {
 
 /* NMSE that a weight format admits. */
 double band_limit(uint32_t format);
+/* The same for a variant, which may declare its own. */
+double band_admitted(const opreg_kernel_row *of, uint32_t format);
 
 void band_add(band *b, uint32_t y_dtype, double got, double want);
 /* Asks for at most `limit` where there are 256 or more outputs.  A store to f16 or bf16 moves every

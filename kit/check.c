@@ -184,8 +184,7 @@ static void compare_runs(const reference *ref, const variant *v, const opreg_pla
         check_finite(of, a, f);
     }
     if (!canonical || v->is_reference) {
-        (void)(oracle_check(of, (opreg_level)v->row.level, a, f) &&
-               oracle_check(of, (opreg_level)v->row.level, b, f));
+        (void)(oracle_check(of, &v->row, a, f) && oracle_check(of, &v->row, b, f));
     }
     if (f->check == NULL && (v->row.kernel_flags & OPREG_KF_WIDTH_INVARIANT) &&
         (!canonical || key->index % 5 == 0)) {

@@ -185,13 +185,13 @@ void compare_output(banded *b, const dots d[2], int pair, const glu_kind *glu, o
     banded_add(b, row, column, got, raw + bias, power + bias * bias * 0x1p-48 / b->limit);
 }
 
-static void matmul_compare(const job *of, opreg_level level, const dots d[2], const dot_x *x,
-                           const uint8_t *y, finding *f) {
+static void matmul_compare(const job *of, const opreg_kernel_row *variant, const dots d[2],
+                           const dot_x *x, const uint8_t *y, finding *f) {
     const opreg_matmul_bt_quant *p = &of->problem.matmul;
     const glu_kind glu = {p->glu, (double)p->glu_alpha, (double)p->glu_limit};
     uint32_t size = element_bytes(p->y_dtype);
     banded b;
-    if (!banded_open(&b, p->y_dtype, band_limit(p->b_dtype), p->m, p->n)) {
+    if (!banded_open(&b, p->y_dtype, band_admitted(variant, p->b_dtype), p->m, p->n)) {
         return;
     }
     for (int64_t m = 0; m < p->m; m++) {
@@ -201,14 +201,15 @@ static void matmul_compare(const job *of, opreg_level level, const dots d[2], co
             if (p->flags & OPREG_PF_BIAS) {
                 bias = (double)element_load(OPREG_F32, of->bufs[OPREG_MATMUL_BIAS].data + 4 * n);
             }
-            compare_output(&b, d, p->glu != OPREG_GLU_NONE, &glu, level, m, n, m * p->n + n, bias, got,
-                           f);
+            compare_output(&b, d, p->glu != OPREG_GLU_NONE, &glu, (opreg_level)variant->level, m, n,
+                           m * p->n + n, bias, got, f);
         }
     }
     banded_close(&b, of->data == DATA_GAUSSIAN && x->raw_known ? f : NULL);
 }
 
-void oracle_matmul(const job *of, opreg_level level, uint8_t *const outputs[JOB_BUFS], finding *f) {
+void oracle_matmul(const job *of, const opreg_kernel_row *variant, uint8_t *const outputs[JOB_BUFS],
+                   finding *f) {
     const opreg_matmul_bt_quant *p = &of->problem.matmul;
     int pair = p->glu != OPREG_GLU_NONE;
     dots d[2];
@@ -226,7 +227,7 @@ void oracle_matmul(const job *of, opreg_level level, uint8_t *const outputs[JOB_
         }
         if (dots_make(&of->weights[0], &x, p->m, rows, experts, &d[0]) &&
             (!pair || dots_make(&of->weights[1], &x, p->m, rows, experts, &d[1]))) {
-            matmul_compare(of, level, d, &x, outputs[OPREG_MATMUL_Y], f);
+            matmul_compare(of, variant, d, &x, outputs[OPREG_MATMUL_Y], f);
         }
         dots_clear(&d[0]);
         dots_clear(&d[1]);
@@ -238,14 +239,15 @@ void oracle_matmul(const job *of, opreg_level level, uint8_t *const outputs[JOB_
 
 /* ---- dispatch ------------------------------------------------------------------------------------- */
 
-int oracle_check(const job *of, opreg_level level, uint8_t *const outputs[JOB_BUFS], finding *f) {
+int oracle_check(const job *of, const opreg_kernel_row *variant, uint8_t *const outputs[JOB_BUFS],
+                 finding *f) {
     switch (of->op) {
     case OPREG_OP_QUANTIZE_ACT: oracle_quantize(of, outputs, f); break;
-    case OPREG_OP_MATMUL_BT_QUANT: oracle_matmul(of, level, outputs, f); break;
+    case OPREG_OP_MATMUL_BT_QUANT: oracle_matmul(of, variant, outputs, f); break;
     case OPREG_OP_MOE_ROUTE: oracle_route(of, outputs, f); break;
     case OPREG_OP_MOE_MATMUL:
     case OPREG_OP_MOE_GLU:
-    case OPREG_OP_MOE_DOWN: oracle_moe(of, level, outputs, f); break;
+    case OPREG_OP_MOE_DOWN: oracle_moe(of, variant, outputs, f); break;
     case OPREG_OP_MOE_COMBINE: oracle_combine(of, outputs, f); break;
     case OPREG_OP_MOE_FFN: oracle_ffn(of, outputs, f); break;
     case OPREG_OP_PAGED_ATTN_DECODE: oracle_attention(of, outputs, f); break;

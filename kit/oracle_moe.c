@@ -19,14 +19,14 @@ static int moe_x(const job *of, dot_x *x) {
     return dot_x_floats(p->b_dtype, &of->bufs[OPREG_MOE_X], rows, p->k, p->x_stride, x);
 }
 
-static void moe_compare(const job *of, opreg_level level, const dots d[2], const dot_x *x,
-                        const uint8_t *y, finding *f) {
+static void moe_compare(const job *of, const opreg_kernel_row *variant, const dots d[2],
+                        const dot_x *x, const uint8_t *y, finding *f) {
     const opreg_moe_matmul *p = &of->problem.moe;
     const moe_notes *notes = of->extra;
     const glu_kind glu = {p->glu, (double)p->glu_alpha, (double)p->glu_limit};
     uint32_t size = element_bytes(p->y_dtype);
     banded b;
-    if (!banded_open(&b, p->y_dtype, band_limit(p->b_dtype), notes->rows, p->n)) {
+    if (!banded_open(&b, p->y_dtype, band_admitted(variant, p->b_dtype), notes->rows, p->n)) {
         return;
     }
     for (int64_t r = 0; r < notes->rows; r++) {
@@ -34,8 +34,8 @@ static void moe_compare(const job *of, opreg_level level, const dots d[2], const
             double got =
                 (double)element_load(p->y_dtype, y + (uint64_t)(r * p->y_stride + n) * size);
             if (notes->x_of[r] != MOE_ZERO) {
-                compare_output(&b, d, p->glu != OPREG_GLU_NONE, &glu, level, r, n, r * p->n + n, 0, got,
-                               f);
+                compare_output(&b, d, p->glu != OPREG_GLU_NONE, &glu, (opreg_level)variant->level, r, n,
+                               r * p->n + n, 0, got, f);
             } else if (got != 0 || signbit(got)) {
                 finding_set(f, "zero-row", "row %lld belongs to no expert or token, but "
                                            "y[%lld,%lld] is %g, not +0",
@@ -46,7 +46,8 @@ static void moe_compare(const job *of, opreg_level level, const dots d[2], const
     banded_close(&b, of->data == DATA_GAUSSIAN && x->raw_known ? f : NULL);
 }
 
-void oracle_moe(const job *of, opreg_level level, uint8_t *const outputs[JOB_BUFS], finding *f) {
+void oracle_moe(const job *of, const opreg_kernel_row *variant, uint8_t *const outputs[JOB_BUFS],
+                finding *f) {
     const opreg_moe_matmul *p = &of->problem.moe;
     const moe_notes *notes = of->extra;
     dots d[2];
@@ -61,7 +62,7 @@ void oracle_moe(const job *of, opreg_level level, uint8_t *const outputs[JOB_BUF
     if (dots_make(&of->weights[0], &x, notes->rows, notes->x_of, notes->expert_of, &d[0]) &&
         (p->glu == OPREG_GLU_NONE ||
          dots_make(&of->weights[1], &x, notes->rows, notes->x_of, notes->expert_of, &d[1]))) {
-        moe_compare(of, level, d, &x, outputs[OPREG_MOE_Y], f);
+        moe_compare(of, variant, d, &x, outputs[OPREG_MOE_Y], f);
     }
     dots_clear(&d[0]);
     dots_clear(&d[1]);

@@ -116,6 +116,11 @@ static void an_error_within_the_band_passes_and_one_over_it_does_not(void **stat
     expect_caught(*state, "band_missed", "band");
 }
 
+static void a_variant_is_held_to_the_band_that_it_declares(void **state) {
+    expect_pass(*state, "band_declared");
+    expect_caught(*state, "band_not_declared", "band");
+}
+
 static void an_int_variant_is_held_to_the_integer_oracle(void **state) {
     expect_caught(*state, "int_missed", "oracle");
 }
@@ -279,6 +284,7 @@ int main(void) {
         cmocka_unit_test(right_kernels_pass_on_a_device_with_streams_and_graphs),
         cmocka_unit_test(a_replay_that_does_not_read_new_data_is_caught),
         cmocka_unit_test(an_error_within_the_band_passes_and_one_over_it_does_not),
+        cmocka_unit_test(a_variant_is_held_to_the_band_that_it_declares),
         cmocka_unit_test(an_int_variant_is_held_to_the_integer_oracle),
         cmocka_unit_test(a_row_that_depends_on_its_neighbours_is_caught),
         cmocka_unit_test(only_a_variant_that_claims_determinism_must_have_it),

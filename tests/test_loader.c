@@ -219,6 +219,10 @@ REFUSED(a_second_kernel_of_one_name_is_refused, table.num_kernels = 2, OPREG_E_L
 REFUSED(an_unknown_operator_is_refused, kernel.op = 77, OPREG_E_LOAD, "operator 77")
 REFUSED(a_level_that_promises_nothing_is_refused, kernel.level = OPREG_LEVEL_ANY, OPREG_E_LOAD,
         "has level 0")
+REFUSED(a_band_that_is_too_wide_is_refused, kernel.level = OPREG_LEVEL_BAND;
+        kernel.band = 3e-3, OPREG_E_LOAD, "declares a band of 0.003")
+REFUSED(a_band_beside_a_closer_promise_is_refused, kernel.level = OPREG_LEVEL_INT;
+        kernel.band = 1e-6, OPREG_E_LOAD, "declares a band of 1e-06")
 REFUSED(unknown_kernel_flags_are_refused, kernel.flags = 0x100, OPREG_E_LOAD, "unknown flags 0x100")
 REFUSED(a_matmul_without_formats_is_refused, kernel.formats = NULL, OPREG_E_LOAD,
         "must have a list of formats")
@@ -301,6 +305,8 @@ int main(void) {
         WITH_TABLE(a_second_kernel_of_one_name_is_refused),
         WITH_TABLE(an_unknown_operator_is_refused),
         WITH_TABLE(a_level_that_promises_nothing_is_refused),
+        WITH_TABLE(a_band_that_is_too_wide_is_refused),
+        WITH_TABLE(a_band_beside_a_closer_promise_is_refused),
         WITH_TABLE(unknown_kernel_flags_are_refused),
         WITH_TABLE(a_matmul_without_formats_is_refused),
         WITH_TABLE(a_layout_that_is_not_there_is_refused),

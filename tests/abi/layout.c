@@ -204,7 +204,6 @@ AT(opreg_plugin_row, built_with, 72);
 AT(opreg_plugin_row, archs, 136);
 AT(opreg_plugin_row, reason, 200);
 AT(opreg_plugin_row, path, 456);
-SIZE(opreg_kernel_row, 984);
 AT(opreg_kernel_row, struct_size, 0);
 AT(opreg_kernel_row, op, 4);
 AT(opreg_kernel_row, level, 8);
@@ -286,7 +285,6 @@ AT(opreg_call, bufs, 24);
 AT(opreg_call, weights, 32);
 AT(opreg_call, workspace, 40);
 AT(opreg_call, stream, 56);
-SIZE(opreg_kernel, 88);
 AT(opreg_kernel, struct_size, 0);
 AT(opreg_kernel, op, 4);
 AT(opreg_kernel, flags, 8);
@@ -355,9 +353,15 @@ AT(opreg_plugin, shutdown, 96);
 
 #if OPREG_ABI_MINOR == 0
 SIZE(opreg_config, 48);
+SIZE(opreg_kernel_row, 984);
+SIZE(opreg_kernel, 88);
 SIZE(opreg_device_io, 144);
 SIZE(opreg_plugin, 104);
 #else
+SIZE(opreg_kernel_row, 992);
+AT(opreg_kernel_row, band, 984);
+SIZE(opreg_kernel, 96);
+AT(opreg_kernel, band, 88);
 SIZE(opreg_config, 64);
 AT(opreg_config, entries, 48);
 AT(opreg_config, num_entries, 56);

@@ -181,6 +181,7 @@ BODY(moe) { return base[OPREG_OP_MOE_MATMUL]->run(NULL, problem, call); }
 BODY(attention) { return base[OPREG_OP_PAGED_ATTN_DECODE]->run(NULL, problem, call); }
 BODY(band_kept) { return matmul_off_by(problem, call, 1e-3f, 0); }
 BODY(band_missed) { return matmul_off_by(problem, call, 0.1f, 0); }
+BODY(band_of_its_own) { return matmul_off_by(problem, call, 0.06f, 0); }
 BODY(int_missed) { return matmul_off_by(problem, call, 1e-3f, 0); }
 
 BODY(width_missed) {
@@ -210,6 +211,7 @@ KERNEL_RUN(moe, MOE_MATMUL)
 KERNEL_RUN(attention, PAGED_ATTN_DECODE)
 KERNEL_RUN(band_kept, MATMUL_BT_QUANT)
 KERNEL_RUN(band_missed, MATMUL_BT_QUANT)
+KERNEL_RUN(band_of_its_own, MATMUL_BT_QUANT)
 KERNEL_RUN(int_missed, MATMUL_BT_QUANT)
 KERNEL_RUN(width_missed, MATMUL_BT_QUANT)
 KERNEL_RUN(random_in_band, MATMUL_BT_QUANT)
@@ -284,12 +286,25 @@ static const opreg_kernel rows[] = {
     ROW("graph_missed", MOE_MATMUL, CANONICAL, ALL, takes_all, moe, two_formats, run_graph_missed),
     ROW("declares_too_much", MATMUL_BT_QUANT, CANONICAL, ALL, takes_q4_0, matmul, two_formats,
         run_matmul),
+    ROW("band_not_declared", MATMUL_BT_QUANT, BAND, ALL, takes_all, matmul, two_formats,
+        run_band_of_its_own),
+    {.struct_size = sizeof(opreg_kernel),
+     .op = OPREG_OP_MATMUL_BT_QUANT,
+     .flags = ALL,
+     .level = OPREG_LEVEL_BAND,
+     .name = "band_declared",
+     .summary = "band_not_declared, declared",
+     .formats = two_formats,
+     .supports = takes_all,
+     .workspace = workspace_matmul,
+     .run = run_band_of_its_own,
+     .band = 2e-3},
     ROW("takes_rare", MATMUL_BT_QUANT, CANONICAL, ALL, takes_rare, matmul, two_formats, run_matmul),
 };
 
 #define P(i) &rows[i]
-static const opreg_kernel *const kernels[] = {P(0), P(1), P(2), P(3), P(4),  P(5), P(6),
-                                              P(7), P(8), P(9), P(10), P(11), P(12)};
+static const opreg_kernel *const kernels[] = {P(0), P(1), P(2),  P(3),  P(4),  P(5),  P(6), P(7),
+                                              P(8), P(9), P(10), P(11), P(12), P(13), P(14)};
 
 static opreg_status probe(const opreg_host *host, opreg_device *out, size_t cap, size_t *count) {
     (void)host;

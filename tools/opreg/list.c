@@ -96,18 +96,22 @@ static void list_kernels(opreg_registry *reg, int json, const char *plugin) {
         }
         if (json) {
             print_json(json_pack(
-                "{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:s, s:s}", "kind",
+                "{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:s, s:s, s:f}", "kind",
                 "variant", "plugin", r->plugin, "kernel", r->kernel, "op", op, "level",
                 level_name(r->level), "variable", r->variable, "enabled", (int)r->enabled,
                 "baseline", baseline, "graph_safe", (r->kernel_flags & OPREG_KF_GRAPH_SAFE) != 0,
                 "deterministic", (r->kernel_flags & OPREG_KF_DETERMINISTIC) != 0, "width_invariant",
                 (r->kernel_flags & OPREG_KF_WIDTH_INVARIANT) != 0, "priority", (int)r->priority,
-                "formats", r->formats, "summary", r->summary));
+                "formats", r->formats, "summary", r->summary, "band", r->band));
         } else {
             char name[100];
             snprintf(name, sizeof name, "%s/%s", r->plugin, r->kernel);
-            printf("%-38s %-3s %-9s %-18s %8d  %s\n", name, r->enabled ? "on" : "off",
+            printf("%-38s %-3s %-9s %-18s %8d  %s", name, r->enabled ? "on" : "off",
                    level_name(r->level), op, r->priority, r->summary);
+            if (r->band > 0) {
+                printf(", NMSE up to %.0e", r->band);
+            }
+            printf("\n");
         }
     }
     free(rows);

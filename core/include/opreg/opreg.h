@@ -512,6 +512,7 @@ typedef struct opreg_kernel_row {
     char plugin[32], kernel[64], flag[96], variable[128];
     char formats[512];     /* names, space separated; "" where the operator has no weight            */
     char summary[128];
+    double band; /* at level BAND: the NMSE it declares; 0: that of its operator and formats         */
 } opreg_kernel_row;
 OPREG_API size_t opreg_kernels(opreg_registry *reg, opreg_kernel_row *rows, size_t row_bytes,
                                size_t cap);

@@ -92,6 +92,9 @@ typedef struct opreg_kernel {
                             void **state);
     opreg_status (*run)(void *state, const void *problem, const opreg_call *call);
     void (*release)(void *state); /* optional: if null, state needs no release                         */
+    /* At level BAND: the NMSE that this variant admits, up to 2e-3, where that is another than its
+     * operator's and formats' (docs/numerics.md); 0: theirs. */
+    double band;
 } opreg_kernel;
 
 /* One prepared weight layout. Ids start at 1 and are unique inside the plugin. */
