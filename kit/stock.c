@@ -220,6 +220,9 @@ static opreg_status list_all(kit *k) {
     if (k->options.op != NULL && opreg_op_by_name(k->options.op) == 0) {
         return refuse(k, "operator", k->options.op, ": see opreg_op_name");
     }
+    if (k->options.format != NULL && format_by_name(k->options.format) == NULL) {
+        return refuse(k, "format", k->options.format, ": see opreg_format_row");
+    }
     if (k->options.plugin != NULL) {
         const opreg_plugin_row *row = find_plugin(k, k->options.plugin);
         if (row == NULL) {

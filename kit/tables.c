@@ -164,15 +164,20 @@ static void run_table(kit *k, opreg_op op, uint32_t format, const char *name) {
     }
 }
 
-/* Every operator and format, as a call on each that some variant is for. */
+/* Every operator and format that the options ask for. */
 static void for_tables(kit *k, void (*visit)(kit *, opreg_op, uint32_t, const char *)) {
+    const char *only = k->options.format;
     for (uint32_t op = 1; op <= OPREG_OP_COUNT; op++) {
         if (!kit_takes_weights(op)) {
-            visit(k, (opreg_op)op, 0, "-");
+            if (only == NULL) {
+                visit(k, (opreg_op)op, 0, "-");
+            }
             continue;
         }
         for (size_t i = 0; i < format_count(); i++) {
-            visit(k, (opreg_op)op, format_at(i)->id, format_at(i)->name);
+            if (only == NULL || strcmp(only, format_at(i)->name) == 0) {
+                visit(k, (opreg_op)op, format_at(i)->id, format_at(i)->name);
+            }
         }
     }
 }

@@ -208,6 +208,29 @@ static void cases_that_found_a_fault_run_whatever_the_seed(void **state) {
     }
 }
 
+static void the_formats_one_by_one_are_the_whole(void **state) {
+    opreg_kit_report all = {.struct_size = sizeof all};
+    opreg_kit_options options = {.struct_size = sizeof options,
+                                 .plugin = "paper-gpu",
+                                 .kernel = "matmul",
+                                 .flags = OPREG_KIT_QUICK};
+    uint64_t passed = 0;
+    assert_int_equal(opreg_kit_run(*state, &options, &all), OPREG_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        static const char *const formats[] = {"q4_0", "q4_k", "q8_0"};
+        opreg_kit_report one = {.struct_size = sizeof one};
+        options.format = formats[i];
+        assert_int_equal(opreg_kit_run(*state, &options, &one), OPREG_OK);
+        assert_int_equal(one.failed + one.never_run, 0);
+        assert_int_equal(one.passed > 0, i < 2); /* it does not declare q8_0 */
+        passed += one.passed;
+    }
+    assert_int_equal(passed, all.passed);
+    options.kernel = "attention"; /* has no weights */
+    assert_int_equal(opreg_kit_run(*state, &options, &all), OPREG_OK);
+    assert_int_equal(all.passed, 0);
+}
+
 static void unknown_names_are_refused(void **state) {
     opreg_kit_report report = {.struct_size = sizeof report};
     opreg_kit_options options = {.struct_size = sizeof options, .plugin = "nobody"};
@@ -221,6 +244,10 @@ static void unknown_names_are_refused(void **state) {
     options.kernel = NULL;
     options.op = "no_such_op";
     assert_int_equal(opreg_kit_run(*state, &options, &report), OPREG_E_ARG);
+    options.op = NULL;
+    options.format = "q4_9";
+    assert_int_equal(opreg_kit_run(*state, &options, &report), OPREG_E_ARG);
+    assert_string_equal(opreg_last_error(), "no format q4_9: see opreg_format_row");
 }
 
 static void refuses(opreg_registry *reg, const opreg_kit_options *options, opreg_kit_report *report,
@@ -294,6 +321,7 @@ int main(void) {
         cmocka_unit_test(an_absent_device_is_a_named_skip_and_not_never_run),
         cmocka_unit_test(events_come_in_order_on_the_callers_thread),
         cmocka_unit_test(cases_that_found_a_fault_run_whatever_the_seed),
+        cmocka_unit_test(the_formats_one_by_one_are_the_whole),
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(wrong_structs_are_refused_with_the_reason),
         cmocka_unit_test(a_report_is_never_written_past_the_callers_size),

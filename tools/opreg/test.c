@@ -46,6 +46,7 @@ static int run_test(const command *self, int argc, char **argv) {
         {"--plugin", "NAME", OPTION_TEXT, &options.plugin, "this plugin only; it is switched on"},
         {"--kernel", "NAME", OPTION_TEXT, &options.kernel, "this variant only"},
         {"--op", "OP", OPTION_TEXT, &options.op, "this operator only"},
+        {"--format", "FORMAT", OPTION_TEXT, &options.format, "this weight format only"},
         {"--seed", "S", OPTION_INTEGER, &seed, "repeats a run; the seed is printed with failures"},
         {"--full", NULL, OPTION_SWITCH, &full, "the whole product of dtypes and edges"},
         {"--quick", NULL, OPTION_SWITCH, &quick, "a few cases a format, for slow emulators"},

@@ -63,6 +63,8 @@ typedef struct opreg_kit_options {
     /* optional: called on the thread of opreg_kit_run, in order */
     void (*event)(void *user, const opreg_kit_event *event);
     void *user;
+    const char *format; /* null: every weight format; else a built-in one's name, and no operator
+                         * without weights */
 } opreg_kit_options;
 
 typedef struct opreg_kit_report {
@@ -74,8 +76,8 @@ typedef struct opreg_kit_report {
 } opreg_kit_report;
 
 /* Tests the plugins of a registry.  OPREG_OK when the kit itself could work, whatever it found: the
- * run is good when failed and never_run are 0 and passed is not.  E_ARG: unknown plugin, kernel or
- * operator.  options may be null.  No other thread may use the registry's flags meanwhile. */
+ * run is good when failed and never_run are 0 and passed is not.  E_ARG: unknown plugin, kernel,
+ * operator or format.  options may be null.  No other thread may use the registry's flags meanwhile. */
 OPREG_API opreg_status opreg_kit_run(opreg_registry *reg, const opreg_kit_options *options,
                                      opreg_kit_report *report);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * kit.c - the conformance kit over this plugin linked into the program: `sm90-kit [KERNEL]`.  Prints
- * what failed, the cells that never ran and the closing line.  Exit status 77 without a device. */
+ * kit.c - the conformance kit over this plugin linked into the program: `sm90-kit [KERNEL [quick | ""
+ * [FORMAT]]]`.  Prints what failed, the cells that never ran and the closing line.  Exit status 77
+ * without a device. */
 #include "opreg/opreg_plugin.h"
 #include "opreg/opreg_test.h"
 
@@ -35,6 +36,7 @@ int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[2], "quick") == 0) {
         options.flags = OPREG_KIT_QUICK;
     }
+    options.format = argc > 3 ? argv[3] : NULL;
     if (opreg_create(&config, &registry) != OPREG_OK ||
         opreg_add(registry, opreg_cuda_sm90_entry) != OPREG_OK ||
         opreg_enable(registry, "cuda-sm90", "fast") != OPREG_OK ||
