@@ -545,13 +545,15 @@ int main(int argc, char **argv) {
         TRY(OPREG_OP_MOE_DOWN,
             "tokens=%d top_k=10 experts=512 n=2560 k=640 b=q2_0 x=f32 y=f32 rows=dst", t);
     }
-    for (int t = 64; t <= 256; t *= 2) { /* 1.25, 2.5 and 5 entries a group */
-        TRY(OPREG_OP_MOE_GLU,
-            "tokens=%d top_k=8 experts=256 n=512 k=2048 b=q4_k x=f32 y=f32 glu=silu", t / 2);
+    for (int t = 128; t <= 256; t *= 2) { /* 2.5 and 5 entries a group */
         TRY(OPREG_OP_MOE_DOWN,
             "tokens=%d top_k=10 experts=512 n=2560 k=640 b=iq4_nl x=f32 y=f32 rows=dst", t);
+    }
+    for (int t = 32; t <= 128; t *= 2) { /* 1, 2 and 4 */
+        TRY(OPREG_OP_MOE_GLU,
+            "tokens=%d top_k=8 experts=256 n=512 k=2048 b=q4_k x=f32 y=f32 glu=silu", t);
         TRY(OPREG_OP_MOE_DOWN,
-            "tokens=%d top_k=8 experts=256 n=2048 k=512 b=q6_k x=f32 y=f32 rows=dst", t / 2);
+            "tokens=%d top_k=8 experts=256 n=2048 k=512 b=q6_k x=f32 y=f32 rows=dst", t);
     }
     for (int t = 1; t <= 4; t *= 4) {
         TRY(OPREG_OP_MOE_FFN,
