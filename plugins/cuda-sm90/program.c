@@ -33,6 +33,8 @@ IMAGE_SYMBOLS(stored_k)
 IMAGE_SYMBOLS(stored_iq)
 IMAGE_SYMBOLS(stored_team)
 IMAGE_SYMBOLS(rows32_gqh)
+IMAGE_SYMBOLS(gqh_lanes_stored)
+IMAGE_SYMBOLS(gqh_lanes_moe)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -61,6 +63,8 @@ static const gpu_image images[] = {
     {"stored_iq", sm90_stored_iq, 0},
     {"stored_team", sm90_stored_team, 0},
     {"rows32_gqh", sm90_rows32_gqh, 0},
+    {"gqh_lanes_stored", sm90_gqh_lanes_stored, 0},
+    {"gqh_lanes_moe", sm90_gqh_lanes_moe, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
@@ -90,8 +94,11 @@ static const gpu_image images[] = {
 #define SPLIT_TENSOR(dim, name, kv, element, blocks)                                               \
     {"tensor_part_d" #dim "_" #name, SM90_IMAGE_TENSOR,                                            \
      MOST_OF(SPLIT_TENSOR_BYTES(dim, element), SPLIT_SHARE_BYTES(1))},
+#define GQH_SYMBOL(name, image) {#name, SM90_IMAGE_GQH##image, 227u * 1024u},
 #define ROWS32_GQH_WIDTH(name, columns, parts, ahead, waves)                                       \
-    {"rows32_" #name "_x" #columns "_p" #parts, SM90_IMAGE_GQH, 227u * 1024u},
+    GQH_SYMBOL(rows32_##name##_x##columns##_p##parts, )
+#define GQH_WIDTH(name, columns, quads, ahead, waves)                                              \
+    GQH_SYMBOL(name##_stored_x##columns##_q##quads, _STORED)
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"
@@ -100,7 +107,11 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
     {"mix2_rows", SM90_IMAGE_MIX, MIX_MOST_SHARED},
     {"mix3_glu", SM90_IMAGE_MIX, MIX_MOST_SHARED},
     {"mix3_rows", SM90_IMAGE_MIX, MIX_MOST_SHARED},
-    ROWS32_GQH_FORMATS
+    ROWS32_GQH_FORMATS GQH_STORED_FORMATS
+    GQH_SYMBOL(gqh4_moe, _MOE)
+    GQH_SYMBOL(gqh3_moe, _MOE)
+    GQH_SYMBOL(gqh2_h_moe, _MOE)
+    GQH_SYMBOL(gqh2_c_moe, _MOE)
     {"rows32_records", SM90_IMAGE_RECORDS, 0},
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256

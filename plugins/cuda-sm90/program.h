@@ -4,6 +4,7 @@
 #define OPREG_CUDA_SM90_PROGRAM_H
 
 #include "baseline.h"
+#include "gqh_lanes_args.h"
 #include "rows32_args.h"
 #include "rows32_gqh_args.h"
 
@@ -37,12 +38,16 @@ enum sm90_symbol_mix {
 
 /* of a format after the other, by width */
 #define ROWS32_GQH_WIDTH(...) +1
+#define GQH_WIDTH(...)        +1
 enum sm90_symbol_stored {
     SM90_FIRST_GQH = SM90_FIRST_MIX + 4,
-    SM90_RECORDS = SM90_FIRST_GQH ROWS32_GQH_FORMATS,
+    SM90_FIRST_GQH_STORED = SM90_FIRST_GQH ROWS32_GQH_FORMATS,
+    SM90_FIRST_GQH_MOE = SM90_FIRST_GQH_STORED GQH_STORED_FORMATS,
+    SM90_RECORDS = SM90_FIRST_GQH_MOE + 4,
     SM90_FIRST_STORED
 };
 #undef ROWS32_GQH_WIDTH
+#undef GQH_WIDTH
 
 /* then those of each format in the order of enum rows32_method_more, then rows32_team's */
 #define STORED_COUNT_ROWS  +3
@@ -78,7 +83,9 @@ enum sm90_image {
     SM90_IMAGE_STORED_K,
     SM90_IMAGE_STORED_IQ,
     SM90_IMAGE_STORED_TEAM,
-    SM90_IMAGE_GQH
+    SM90_IMAGE_GQH,
+    SM90_IMAGE_GQH_STORED,
+    SM90_IMAGE_GQH_MOE
 };
 
 extern const gpu_program sm90_program;

@@ -89,12 +89,6 @@ template <class F, int PARTS, int AHEAD> struct gqh_stream {
 
 /* ---- x ------------------------------------------------------------------------------------------ */
 
-DEVICE void copy_four(float *to, const float *from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from));
-}
-
 /* Superblocks from `first` on of COLUMNS rows of x to shared memory, `apart` floats a row; the whole
  * block.  They are there after copies_wait and a barrier. */
 template <int COLUMNS>
@@ -123,8 +117,6 @@ DEVICE void bring_x(const gqh_args &args, const gqh_block &b, uint32_t first, fl
         }
     }
 }
-
-DEVICE void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /* ---- sums --------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #ifndef OPREG_SM90_ROWS32_GQH_ARGS_H
 #define OPREG_SM90_ROWS32_GQH_ARGS_H
 
-#include "baseline_args.h"
+#include "gqh_shared_args.h"
 
 /* ROWS32_GQH_WIDTH(name, rows of x, parts of eight weight rows a lane has, superblocks at a time, most
  * waves).  The least that holds a call's rows of x is launched, the last for more; of two for as many,
@@ -29,12 +29,8 @@
 
 /* Shared memory: the front, from where the block's begins; at the address GQH_TABLE an entry of 256
  * bytes for each byte of codes; then x. */
-#define GQH_TABLE     0x10000u
-#define GQH_X         0x20000u
-#define GQH_RESERVED  1024u  /* the device's own bytes below the block's                             */
 #define GQH_FRONT     (GQH_TABLE - 4096u)
 #define GQH_X_FLOATS  288u   /* of a superblock: 8 pieces of 32 values, 4 apart for the banks          */
-#define GQH_X_MOST    (227u * 1024u + GQH_RESERVED - GQH_X)
 #define GQH_SCALES    256u   /* floats; 16 ratios follow them in the front, then gates, then sums     */
 #define GQH_GATES     (GQH_SCALES + 16u)
 

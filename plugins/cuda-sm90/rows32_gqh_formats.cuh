@@ -8,11 +8,8 @@
 #ifndef OPREG_SM90_ROWS32_GQH_FORMATS_CUH
 #define OPREG_SM90_ROWS32_GQH_FORMATS_CUH
 
-#include "device.h"
-
-#include "canonical.h"
 #include "formats/scales.h"
-#include "formats/tables/gqh2c_codebook.h"
+#include "gqh_shared.cuh"
 #include "formats/tables/gqh_ratio.h"
 #include "rows32_gqh_args.h"
 
@@ -25,42 +22,6 @@ struct gqh_wire {
 struct gqh_place {
     uint32_t codes, ratio, scale;
 };
-
-/* Loads that stay where they are written, ahead of the work on the weights before. */
-DEVICE uint2 weights8(const uint8_t *p) {
-    uint2 v;
-    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
-    return v;
-}
-DEVICE uint32_t weights4(const uint8_t *p) {
-    uint32_t v;
-    asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
-    return v;
-}
-DEVICE uint32_t weights2(const uint8_t *p) {
-    uint16_t v;
-    asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
-    return v;
-}
-DEVICE uint32_t weights1(const uint8_t *p) {
-    uint32_t v;
-    asm volatile("ld.global.u8 %0, [%1];" : "=r"(v) : "l"(p));
-    return v;
-}
-
-DEVICE uint4 weights16(const uint8_t *p) {
-    uint4 v;
-    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p));
-    return v;
-}
-DEVICE void *shared_at(uint32_t address) { return __cvta_shared_to_generic(address); }
-
-/* Byte k of codes between the ends of slot, which has its lower byte in bits 0 .. 7. */
-DEVICE uint32_t gqh_entry(uint32_t codes, int k, uint32_t slot) {
-    return __byte_perm(codes, slot, 0x5604u | (uint32_t)k << 4);
-}
 
 /* What GQH4, GQH3 and GQH2_H share; entries of level pairs or quads take the lower 128 bytes, pairs of
  * ratios the upper. */
@@ -221,29 +182,12 @@ struct rows_gqh2_c {
     }
     static __device__ __forceinline__ float4 fill(uint32_t entry, uint32_t upper,
                                                   const opreg_side *) {
-        uint64_t row = gqh2c_codebook[entry] >> 32 * upper;
-        float v[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            v[i] = 0x1p-6f * (float)(int)(row >> 8 * i & 255u);
-        }
-        return make_float4(v[0], v[1], v[2], v[3]);
+        return codebook_half(entry, upper);
     }
     static __device__ __forceinline__ void arrange(gqh_wire *) {}
     static __device__ __forceinline__ void levels(const gqh_wire &w, int i, float *out) {
         uint32_t at = gqh_entry(w.codes[0], i, GQH_TABLE + (lane_index() & 7u) * 16u);
-        uint32_t index = w.codes[1] >> 7 * i & 127u;
-        uint32_t signs = index << 1 | ((uint32_t)count_bits(index) & 1u); /* of even parity          */
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            float4 v = *(const float4 *)shared_at(at + 128u * (uint32_t)j);
-            float four[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                uint32_t sign = signs << (31 - 4 * j - e) & 0x80000000u;
-                out[4 * j + e] = float_of(bits_of(four[e]) ^ sign);
-            }
-        }
+        signed_levels(at, w.codes[1] >> 7 * i & 127u, out);
     }
 };
 

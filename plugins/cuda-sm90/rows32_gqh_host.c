@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-const uint32_t rows32_gqh_formats[] = {OPREG_GQH4, OPREG_GQH3, OPREG_GQH2_H, OPREG_GQH2_C, 0};
+const uint32_t gqh_formats[] = {OPREG_GQH4, OPREG_GQH3, OPREG_GQH2_H, OPREG_GQH2_C, 0};
 
 typedef struct gqh_width {
     uint32_t columns, parts, ahead, waves;
@@ -106,7 +106,7 @@ opreg_status rows32_gqh_run(void *state, const void *problem, const opreg_call *
     if (p->m == 0 || p->n == 0) {
         return OPREG_OK;
     }
-    for (uint32_t i = 0; rows32_gqh_formats[i] != p->b_dtype; i++) {
+    for (uint32_t i = 0; gqh_formats[i] != p->b_dtype; i++) {
         l.symbol += ROWS32_GQH_COUNT;
     }
     l.grid_y = (uint32_t)((p->m + w->columns - 1) / w->columns);

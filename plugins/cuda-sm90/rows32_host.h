@@ -44,7 +44,7 @@ static inline int64_t rows32_groups(const rows32_format *f, int64_t k) {
 const rows32_format *rows32_format_find(uint32_t id);
 extern const uint32_t rows32_formats[]; /* 0 ends                                                   */
 extern const uint32_t rows32_tiled_formats[];
-extern const uint32_t rows32_gqh_formats[];
+extern const uint32_t gqh_formats[];
 
 /* Bytes of a format's tables of spread_dot in rows32_dots.cuh. */
 uint32_t rows32_spread_table(const rows32_format *f);

@@ -511,6 +511,12 @@ int main(int argc, char **argv) {
     }
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=17408 k=5120 b=gqh4 x=f32 y=f32 glu=silu");
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=248320 k=5120 b=gqh3 x=f32 y=f32");
+    for (int t = 1; t <= 64; t *= 8) {
+        TRY(OPREG_OP_MOE_GLU,
+            "tokens=%d top_k=8 experts=128 n=768 k=2048 b=gqh4 x=f32 y=f32 glu=silu", t);
+        TRY(OPREG_OP_MOE_DOWN,
+            "tokens=%d top_k=8 experts=128 n=2048 k=768 b=gqh4 x=f32 y=f32 rows=dst", t);
+    }
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=q8_k y=f32");
     TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=14336 k=4096 b=q4_k x=f32 y=f32 glu=silu");
     static const char *const many[] = {"q4_k",    "q5_k",    "q6_k",   "q3_k",  "q2_k",

@@ -208,14 +208,26 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
 static void a_gqh_format_launches_the_kernels_named_after_it(void **state) {
     static const char *const widths[ROWS32_GQH_COUNT] = {
         "x1_p1", "x1_p3", "x2_p2", "x3_p3", "x4_p3", "x5_p2", "x6_p2", "x8_p2"};
-    uint32_t symbol = SM90_FIRST_GQH;
+    uint32_t symbol = SM90_FIRST_GQH, moe = SM90_FIRST_GQH_MOE;
+    char name[64];
     (void)state;
-    for (const uint32_t *format = rows32_gqh_formats; *format != 0; format++) {
+    for (const uint32_t *format = gqh_formats; *format != 0; format++) {
         for (uint32_t w = 0; w < ROWS32_GQH_COUNT; w++) {
             assert_symbol(symbol++, gpu_format_find(*format)->name, widths[w]);
         }
+        snprintf(name, sizeof name, "%s_moe", gpu_format_find(*format)->name);
+        assert_symbol_named(moe++, name);
     }
-    assert_int_equal(symbol, SM90_RECORDS);
+    assert_int_equal(symbol, SM90_FIRST_GQH_STORED);
+    assert_int_equal(moe, SM90_RECORDS);
+    for (const uint32_t *format = gqh_formats; *format != 0; format++) {
+#define GQH_WIDTH(any, columns, quads, ahead, waves)                                               \
+    snprintf(name, sizeof name, "%s_stored_x%d_q%d", gpu_format_find(*format)->name, columns, quads); \
+    assert_symbol_named(symbol++, name);
+        GQH_WIDTHS(any)
+#undef GQH_WIDTH
+    }
+    assert_int_equal(symbol, SM90_FIRST_GQH_MOE);
 }
 
 static void gqh_takes_any_rows_and_pairs_whose_gates_fit(void **state) {
@@ -223,19 +235,23 @@ static void gqh_takes_any_rows_and_pairs_whose_gates_fit(void **state) {
     opreg_device device = {.struct_size = sizeof device, .units = 132};
     opreg_matmul_bt_quant matmul = {.n = 17408, .k = 5120, .layout = OPREG_LAYOUT_ANY};
     const opreg_kernel *gqh = kernel_named(&plugin, "rows32_gqh");
+    const opreg_kernel *stored = kernel_named(&plugin, "stored_gqh");
     char reason[128] = "";
     (void)state;
-    for (const uint32_t *format = rows32_gqh_formats; *format != 0; format++) {
+    for (const uint32_t *format = gqh_formats; *format != 0; format++) {
         matmul.b_dtype = *format;
         for (matmul.m = 0; matmul.m <= 512; matmul.m = 2 * matmul.m + 1) {
             matmul.glu = OPREG_GLU_NONE;
             assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_OK);
+            assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_OK);
             matmul.glu = OPREG_GLU_SILU;
             assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_OK);
+            assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_OK);
         }
     }
     matmul.n = 1 << 21;
     matmul.k = 256;
+    assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_OK);
     assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
     assert_string_equal(reason, "n 2097152: gates do not fit in shared memory");
     matmul.glu = OPREG_GLU_NONE;
@@ -243,9 +259,55 @@ static void gqh_takes_any_rows_and_pairs_whose_gates_fit(void **state) {
     matmul.k = 1 << 20;
     assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
     assert_string_equal(reason, "n 2097152, k 1048576: a weight above 4 GiB");
+    assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "n 2097152, k 1048576: a weight may be above 4 GiB");
     matmul.b_dtype = OPREG_Q4_K;
     assert_int_equal(gqh->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
     assert_non_null(strstr(reason, "is not gqh4"));
+}
+
+static void stored_gqh_takes_four_rows_and_more_of_stored_weights(void **state) {
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device, .units = 132};
+    opreg_matmul_bt_quant matmul = {.b_dtype = OPREG_GQH3,
+                                    .m = 1,
+                                    .n = 4,
+                                    .k = 256,
+                                    .layout = OPREG_LAYOUT_STORED};
+    const opreg_kernel *stored = kernel_named(&plugin, "stored_gqh");
+    char reason[128] = "";
+    (void)state;
+    assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_OK);
+    matmul.n = 3;
+    assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_string_equal(reason, "n 3 is less than four rows");
+    matmul.n = 4;
+    matmul.layout = PREPARED_ROWS32;
+    assert_int_equal(stored->supports(&device, &matmul, reason), OPREG_E_UNSUPPORTED);
+    assert_non_null(strstr(reason, "is not the stored one"));
+}
+
+static void gqh_by_group_takes_every_gqh_format_of_the_layout_rows32(void **state) {
+    static const char *const names[] = {"gqh_moe_matmul", "gqh_moe_glu", "gqh_moe_down"};
+    opreg_plugin plugin = entered();
+    opreg_device device = {.struct_size = sizeof device, .units = 132};
+    char reason[128] = "";
+    (void)state;
+    for (size_t v = 0; v < 3; v++) {
+        const opreg_kernel *gqh = kernel_named(&plugin, names[v]);
+        opreg_moe_matmul moe = {.tokens = 3, .top_k = 8, .experts = 128, .n = 768, .k = 2048};
+        for (const uint32_t *format = gqh_formats; *format != 0; format++) {
+            moe.b_dtype = *format;
+            moe.layout = OPREG_LAYOUT_ANY;
+            assert_int_equal(gqh->supports(&device, &moe, reason), OPREG_OK);
+            moe.layout = OPREG_LAYOUT_STORED;
+            assert_int_equal(gqh->supports(&device, &moe, reason), OPREG_E_UNSUPPORTED);
+        }
+        moe.b_dtype = OPREG_IQ4_NL;
+        moe.layout = OPREG_LAYOUT_ANY;
+        assert_int_equal(gqh->supports(&device, &moe, reason), OPREG_E_UNSUPPORTED);
+        assert_non_null(strstr(reason, "is not gqh4"));
+    }
 }
 
 static void a_refusal_names_the_number(void **state) {
@@ -416,6 +478,8 @@ int main(void) {
         cmocka_unit_test(a_format_launches_the_kernels_named_after_it),
         cmocka_unit_test(a_gqh_format_launches_the_kernels_named_after_it),
         cmocka_unit_test(gqh_takes_any_rows_and_pairs_whose_gates_fit),
+        cmocka_unit_test(stored_gqh_takes_four_rows_and_more_of_stored_weights),
+        cmocka_unit_test(gqh_by_group_takes_every_gqh_format_of_the_layout_rows32),
         cmocka_unit_test(a_refusal_names_the_number),
         cmocka_unit_test(stored_weights_have_a_kernel_for_rows_of_any_blocks),
         cmocka_unit_test(many_rows_of_x_have_a_kernel_whatever_the_format),
