@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * mix_formats.cuh - ROCmFP2_MIX and ROCmFP3_MIX over the layout rows32: tables of levels in shared
- * memory, and the fold of 16 weights in the canonical order.
+ * memory, and the fold of 64 weights of a few rows in the canonical order.
  *
  * A table has a line of 128 bytes for each run of codes and book, which holds the run's levels over
  * and over: lane l reads from its own banks, so no mix of codes has a conflict.  Two bits a weight:
  * the four weights of a byte as bf16, in 16 copies.  The address of a look-up is one permute: the
- * codes' byte above the lane's offset and the book.  Three bits: two weights, 16 or 32 copies. */
+ * codes' byte above the lane's offset and the book.  Three bits: two weights, as bf16 in 32 copies and
+ * as f32 in 16, which need no widening but take shared memory twice the time: every other look-up. */
 #ifndef OPREG_SM90_MIX_FORMATS_CUH
 #define OPREG_SM90_MIX_FORMATS_CUH
 
@@ -21,20 +22,38 @@ DEVICE uint32_t level_pair(uint32_t first, uint32_t second) {
     return __byte_perm(first, second, 0x7632);
 }
 
-/* Two bits a weight.  Line of four codes (a byte) and a book: 2 * byte + book. */
-struct mix2 {
-    static const int words = 4, group = 640, lines = 512;
-    uint32_t codes[words], meta;
+/* The scales of four halves.  As e4m3 a byte is twice its value as ue4m3_half; of those above 0x7e, which
+ * are to be 0, the maximum with 0 leaves that.  All steps are exact. */
+DEVICE void half_scales(uint32_t meta, uint32_t mask, float *scales) {
+    uint32_t low, high;
+    asm("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 %0, a; cvt.rn.f16x2.e4m3x2 %1, b;}"
+        : "=r"(low), "=r"(high)
+        : "r"(meta & mask));
+    asm("max.f16x2 %0, %0, %2; max.f16x2 %1, %1, %2;" : "+r"(low), "+r"(high) : "r"(0u));
+    asm("mul.rn.f16x2 %0, %0, %2; mul.rn.f16x2 %1, %1, %2;"
+        : "+r"(low), "+r"(high)
+        : "r"(0x38003800u)); /* 0.5 */
+    scales[0] = half_to_float(low & 0xffffu);
+    scales[1] = half_to_float(low >> 16);
+    scales[2] = half_to_float(high & 0xffffu);
+    scales[3] = half_to_float(high >> 16);
+}
 
-    /* `at`: the lane's 16 bytes of a tile's group. */
-    __device__ __forceinline__ void load(const uint8_t *at, uint32_t lane) {
-        uint4 c = __ldcs((const uint4 *)at);
+/* Codes and scales of 64 weights of a row. */
+struct mix2 {
+    static const int group = MIX2_GROUP, table = MIX2_TABLE;
+    uint32_t codes[4], meta;
+
+    /* From a tile's group in shared memory. */
+    __device__ __forceinline__ void read(const uint8_t *from, uint32_t lane) {
+        uint4 c = *((const uint4 *)from + lane);
         codes[0] = c.x, codes[1] = c.y, codes[2] = c.z, codes[3] = c.w;
-        meta = __ldcs((const uint32_t *)(at + 512 - 12 * (int32_t)lane));
+        meta = *((const uint32_t *)(from + 512) + lane);
     }
 
     /* What a thread of a block of MIX_THREADS puts into a table: eight threads a line, thread t the
-     * bytes t / 16 + 32 k in the book t / 8 mod 2; so of the four weights only the last two differ. */
+     * bytes t / 16 + 32 k in the book t / 8 mod 2; so of the four weights only the last two differ.
+     * Line of four codes (a byte) and a book: 2 * byte + book. */
     struct filling {
         uint32_t first, second, third, fourth; /* the levels of the book                           */
 
@@ -60,106 +79,141 @@ struct mix2 {
         }
     }
 
-    /* A byte a half: the lane's offset in a line, and 128 for book 1.  books: 0x80808080 or 0. */
-    static __device__ __forceinline__ uint32_t starts(uint32_t meta, uint32_t books) {
-        return (meta & books) | (lane_index() & 15u) * 0x08080808u;
-    }
-
-    /* The 16 weights of half h against x. */
-    __device__ __forceinline__ float fold(int h, uint32_t starts, const uint8_t *table,
-                                          const float4 *x) const {
-        uint32_t start = __byte_perm(starts, 0u, 0x4440u + (uint32_t)h);
-        float sum = 0.0f;
+    /* S rows, tables and books by row mod TABLES, against x; acc: of the two blocks. */
+    template <int S, int TABLES>
+    static __device__ __forceinline__ void fold(const mix2 *w, const bool *books,
+                                                const uint8_t *tables, const float4 *x,
+                                                float (*acc)[2]) {
+        uint32_t starts[S][2]; /* a byte a half: the lane's offset in a line, and 128 for book 1 */
+        float scales[S][4];
+        uint32_t own = (lane_index() & 15u) * 0x0808u;
 #pragma unroll
-        for (int q = 0; q < 4; q++) {
-            uint32_t at = __byte_perm(codes[h], start, 0x5504u | (uint32_t)q << 4);
-            uint2 levels = *(const uint2 *)(table + at);
-            float4 v = x[4 * h + q];
-            sum = __fmaf_rn(low_level(levels.x), v.x, sum);
-            sum = __fmaf_rn(high_level(levels.x), v.y, sum);
-            sum = __fmaf_rn(low_level(levels.y), v.z, sum);
-            sum = __fmaf_rn(high_level(levels.y), v.w, sum);
+        for (int s = 0; s < S; s++) {
+            bool two = books[s % TABLES];
+            uint32_t mask = two ? 0x8080u : 0u;
+            starts[s][0] = (w[s].meta & mask) | own;
+            starts[s][1] = (w[s].meta >> 16 & mask) | own;
+            half_scales(w[s].meta, two ? 0x7f7f7f7fu : ~0u, scales[s]);
         }
-        return sum;
+#pragma unroll
+        for (int h = 0; h < 4; h++) {
+            float sum[S];
+#pragma unroll
+            for (int s = 0; s < S; s++) {
+#pragma unroll
+                for (int q = 0; q < 4; q++) {
+                    float4 v = x[4 * h + q];
+                    uint32_t at = __byte_perm(w[s].codes[h], starts[s][h >> 1],
+                                              0x7704u | (uint32_t)q << 4 | (uint32_t)(h & 1));
+                    uint2 levels = *(const uint2 *)(tables + s % TABLES * table + at);
+                    sum[s] = __fmaf_rn(low_level(levels.x), v.x, q == 0 ? 0.0f : sum[s]);
+                    sum[s] = __fmaf_rn(high_level(levels.x), v.y, sum[s]);
+                    sum[s] = __fmaf_rn(low_level(levels.y), v.z, sum[s]);
+                    sum[s] = __fmaf_rn(high_level(levels.y), v.w, sum[s]);
+                }
+            }
+#pragma unroll
+            for (int s = 0; s < S; s++) {
+                acc[s][h >> 1] = __fmaf_rn(scales[s][h], sum[s], acc[s][h >> 1]);
+            }
+        }
     }
 };
 
-/* Three bits a weight.  Line of two codes (six bits) and a book: 64 * book + codes. */
 struct mix3 {
-    static const int words = 6, group = 896, lines = 128;
-    uint32_t codes[words], meta;
+    static const int group = MIX3_GROUP, table = MIX3_TABLE;
+    static const uint32_t floats = 0xaa; /* bit q: pair q of a half by the table of f32           */
+    uint32_t codes[6], meta;
 
-    __device__ __forceinline__ void load(const uint8_t *at, uint32_t lane) {
-        uint4 c = __ldcs((const uint4 *)at);
-        uint2 d = __ldcs((const uint2 *)(at + 512 - 8 * (int32_t)lane));
+    __device__ __forceinline__ void read(const uint8_t *from, uint32_t lane) {
+        uint4 c = *((const uint4 *)from + lane);
+        uint2 d = *((const uint2 *)(from + 512) + lane);
         codes[0] = c.x, codes[1] = c.y, codes[2] = c.z, codes[3] = c.w;
         codes[4] = d.x, codes[5] = d.y;
-        meta = __ldcs((const uint32_t *)(at + 768 - 12 * (int32_t)lane));
+        meta = *((const uint32_t *)(from + 768) + lane);
     }
 
-    /* Of a block of MIX_THREADS, thread t has the line t / 8 of each book. */
+    /* Of a block of MIX_THREADS, thread t has the line t / 8 of each book: line of two codes (six
+     * bits) and a book: 64 * book + codes. */
     struct filling {
-        uint32_t pair[2];
+        uint32_t first[2], second[2];
     };
 
     static __device__ __forceinline__ filling ask(const opreg_side *side) {
-        uint32_t first = thread_index() >> 3 & 7u, second = thread_index() >> 6;
         const float *l = side->levels;
-        return {{level_pair(bits_of(l[first]), bits_of(l[second])),
-                 level_pair(bits_of(l[8u + first]), bits_of(l[8u + second]))}};
+        uint32_t first = thread_index() >> 3 & 7u, second = thread_index() >> 6;
+        return {{bits_of(l[first]), bits_of(l[8u + first])},
+                {bits_of(l[second]), bits_of(l[8u + second])}};
     }
 
     static __device__ __forceinline__ void fill(uint8_t *table, const filling &f) {
 #pragma unroll
         for (uint32_t book = 0; book < 2u; book++) {
-            uint32_t p = f.pair[book];
-            *(uint4 *)(table + book * (MIX_THREADS * 16u) + thread_index() * 16u) =
-                make_uint4(p, p, p, p);
+            uint32_t a = f.first[book], b = f.second[book], p = level_pair(a, b);
+            uint8_t *at = table + book * (MIX_THREADS * 16u) + thread_index() * 16u;
+            *(uint4 *)at = make_uint4(p, p, p, p);
+            *(uint4 *)(at + MIX3_FLOATS) = make_uint4(a, b, a, b);
         }
     }
 
-    static __device__ __forceinline__ uint32_t starts(uint32_t meta, uint32_t books) {
-        return meta & books;
-    }
-
-    __device__ __forceinline__ float fold(int h, uint32_t starts, const uint8_t *table,
-                                          const float4 *x) const {
-        /* 48 bits of codes: the lower 32 and the upper 32 */
-        uint32_t a = codes[h * 3 / 2], b = codes[h * 3 / 2 + 1], across = __byte_perm(a, b, 0x5432);
-        uint32_t low = h & 1 ? across : a, high = h & 1 ? b : across;
-        uint32_t start = (h == 0 ? starts << 6 : starts >> (8 * h - 6)) & 0x2000u;
-        start |= lane_index() * 4u;
-        float sum = 0.0f;
+    template <int S, int TABLES>
+    static __device__ __forceinline__ void fold(const mix3 *w, const bool *books,
+                                                const uint8_t *tables, const float4 *x,
+                                                float (*acc)[2]) {
+        uint32_t own = lane_index() * 4u, own_floats = (lane_index() & 15u) * 8u;
+        float scales[S][4];
+        uint32_t meta[S];
 #pragma unroll
-        for (int q = 0; q < 8; q++) {
-            uint32_t bits = q < 5 ? low : high;
-            int shift = (q < 5 ? 6 * q : 6 * q - 16) - 7;
-            uint32_t at = ((shift < 0 ? bits << -shift : bits >> shift) & 0x1f80u) | start;
-            uint32_t pair = *(const uint32_t *)(table + at);
-            float4 v = x[4 * h + q / 2];
-            sum = __fmaf_rn(low_level(pair), q & 1 ? v.z : v.x, sum);
-            sum = __fmaf_rn(high_level(pair), q & 1 ? v.w : v.y, sum);
+        for (int s = 0; s < S; s++) {
+            bool two = books[s % TABLES];
+            meta[s] = two ? w[s].meta : 0u;
+            half_scales(w[s].meta, two ? 0x7f7f7f7fu : ~0u, scales[s]);
         }
-        return sum;
+#pragma unroll
+        for (int h = 0; h < 4; h++) {
+            float sum[S];
+            uint32_t low[S], high[S], start[S][2]; /* of 48 bits of codes the lower and upper 32 */
+#pragma unroll
+            for (int s = 0; s < S; s++) {
+                uint32_t a = w[s].codes[h * 3 / 2], b = w[s].codes[h * 3 / 2 + 1];
+                uint32_t across = __byte_perm(a, b, 0x5432);
+                uint32_t book = (h == 0 ? meta[s] << 6 : meta[s] >> (8 * h - 6)) & 0x2000u;
+                low[s] = h & 1 ? across : a;
+                high[s] = h & 1 ? b : across;
+                /* by permutes, which the compiler does not take apart to save registers */
+                start[s][0] = __byte_perm(book, own, 0x3214);
+                start[s][1] = __byte_perm(book, own_floats, 0x3214);
+            }
+#pragma unroll
+            for (int q = 0; q < 8; q++) {
+                float4 v = x[4 * h + q / 2];
+                float first = q & 1 ? v.z : v.x, second = q & 1 ? v.w : v.y;
+                int shift = (q < 5 ? 6 * q : 6 * q - 16) - 7, wide = (int)(floats >> q & 1u);
+#pragma unroll
+                for (int s = 0; s < S; s++) {
+                    uint32_t bits = q < 5 ? low[s] : high[s];
+                    uint32_t at = ((shift < 0 ? bits << -shift : bits >> shift) & 0x1f80u) |
+                                  start[s][wide];
+                    const uint8_t *line = tables + s % TABLES * table + at;
+                    float a, b;
+                    if (wide) {
+                        float2 levels = *(const float2 *)(line + MIX3_FLOATS);
+                        a = levels.x, b = levels.y;
+                    } else {
+                        uint32_t pair = *(const uint32_t *)line;
+                        a = low_level(pair), b = high_level(pair);
+                    }
+                    sum[s] = __fmaf_rn(a, first, q == 0 ? 0.0f : sum[s]);
+                    sum[s] = __fmaf_rn(b, second, sum[s]);
+                }
+            }
+#pragma unroll
+            for (int s = 0; s < S; s++) {
+                acc[s][h >> 1] = __fmaf_rn(scales[s][h], sum[s], acc[s][h >> 1]);
+            }
+        }
     }
 };
-
-/* The scales of four halves.  As e4m3 a byte is twice its value as ue4m3_half; of those above 0x7e, which
- * are to be 0, the maximum with 0 leaves that.  All steps are exact. */
-DEVICE void half_scales(uint32_t meta, uint32_t mask, float *scales) {
-    uint32_t low, high;
-    asm("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 %0, a; cvt.rn.f16x2.e4m3x2 %1, b;}"
-        : "=r"(low), "=r"(high)
-        : "r"(meta & mask));
-    asm("max.f16x2 %0, %0, %2; max.f16x2 %1, %1, %2;" : "+r"(low), "+r"(high) : "r"(0u));
-    asm("mul.rn.f16x2 %0, %0, %2; mul.rn.f16x2 %1, %1, %2;"
-        : "+r"(low), "+r"(high)
-        : "r"(0x38003800u)); /* 0.5 */
-    scales[0] = half_to_float(low & 0xffffu);
-    scales[1] = half_to_float(low >> 16);
-    scales[2] = half_to_float(high & 0xffffu);
-    scales[3] = half_to_float(high >> 16);
-}
 
 /* ---- entries ------------------------------------------------------------------------------------ */
 
