@@ -20,6 +20,7 @@ IMAGE_SYMBOLS(mix_rows)
 IMAGE_SYMBOLS(steps)
 IMAGE_SYMBOLS(rows32_records)
 IMAGE_SYMBOLS(rows32_team)
+IMAGE_SYMBOLS(rows32_dealt)
 IMAGE_SYMBOLS(rows32_tiled)
 IMAGE_SYMBOLS(rows32_tiled_rows)
 IMAGE_SYMBOLS(rows32_tiled_int)
@@ -50,6 +51,7 @@ static const gpu_image images[] = {
     {"steps", sm90_steps, 0},
     {"rows32_records", sm90_rows32_records, 0},
     {"rows32_team", sm90_rows32_team, 0},
+    {"rows32_dealt", sm90_rows32_dealt, 0},
     {"rows32_tiled", sm90_rows32_tiled, 0},
     {"rows32_tiled_rows", sm90_rows32_tiled_rows, 0},
     {"rows32_tiled_int", sm90_rows32_tiled_int, 0},
@@ -148,6 +150,11 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TEAM_##by(name)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TEAM_##by(name)
 #include "rows32_list.inc"
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+#define ROWS32_DEALT(NAME, name) {"rows32_" #name "_dealt", SM90_IMAGE_DEALT, ROWS32_TENSOR_SHARED},
+#include "rows32_dealt_list.inc"
+#undef ROWS32_DEALT
     STEPS_SYMBOLS(SM90_IMAGE_STEPS)
 };
 #undef OPREG_FORMAT

@@ -15,6 +15,7 @@
 
 /* group: row 0's; table: the lane's copy of the format's, null where it has none. */
 template <class F> struct superblock_words {
+    static const bool in_place = false;
     MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *table,
                     uint32_t *low, uint32_t *high) {
         uint32_t w[ROWS32_WORDS(F) + 3] = {}, q[8];
@@ -26,6 +27,25 @@ template <class F> struct superblock_words {
         F::decode(w, j, q, 0);
         *low = q[0];
         *high = q[4];
+    }
+};
+
+/* in_place: weights 32j .. of odd j can be had as the upper nibbles of words where they lie, unsigned and
+ * sixteen times what they are. */
+template <> struct superblock_words<rows_q4_k> {
+    static const bool in_place = true;
+    MEMBER void get_in_place(const uint8_t *group, uint32_t row, uint32_t t, int j, uint32_t *low,
+                             uint32_t *high) {
+        const uint8_t *word = group + (1 + j / 2 * 2) * 512 + row * 16u + t * 4u;
+        uint32_t mask = j & 1 ? 0xf0f0f0f0u : 0x0f0f0f0fu;
+        *low = *(const uint32_t *)word & mask;
+        *high = *(const uint32_t *)(word + 512) & mask;
+    }
+    MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *,
+                    uint32_t *low, uint32_t *high) {
+        get_in_place(group, row, t, j, low, high);
+        *low = j & 1 ? *low >> 4 : *low;
+        *high = j & 1 ? *high >> 4 : *high;
     }
 };
 
@@ -50,6 +70,7 @@ MEMBER uint32_t with_signs(uint32_t bytes, uint32_t signs, uint32_t half) {
 }
 
 template <> struct superblock_words<rows_iq2_xxs> {
+    static const bool in_place = false;
     MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *table,
                     uint32_t *low, uint32_t *high) {
         typedef rows_iq2_xxs F;
@@ -63,6 +84,7 @@ template <> struct superblock_words<rows_iq2_xxs> {
 };
 
 template <> struct superblock_words<rows_iq2_xs> {
+    static const bool in_place = false;
     MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *table,
                     uint32_t *low, uint32_t *high) {
         typedef rows_iq2_xs F;
@@ -76,6 +98,7 @@ template <> struct superblock_words<rows_iq2_xs> {
 };
 
 template <> struct superblock_words<rows_iq2_s> {
+    static const bool in_place = false;
     MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *table,
                     uint32_t *low, uint32_t *high) {
         typedef rows_iq2_s F;
@@ -90,6 +113,7 @@ template <> struct superblock_words<rows_iq2_s> {
 };
 
 template <> struct superblock_words<rows_iq3_xxs> {
+    static const bool in_place = false;
     MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *table,
                     uint32_t *low, uint32_t *high) {
         constexpr int copies = rows_iq3_xxs::copies;
@@ -102,6 +126,7 @@ template <> struct superblock_words<rows_iq3_xxs> {
 };
 
 template <> struct superblock_words<rows_iq3_s> {
+    static const bool in_place = false;
     MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *table,
                     uint32_t *low, uint32_t *high) {
         constexpr int copies = rows_iq3_s::copies;
@@ -121,6 +146,7 @@ MEMBER uint32_t eighths_half(uint32_t row, uint32_t negative, uint32_t half) {
 }
 
 template <> struct superblock_words<rows_iq1_s> {
+    static const bool in_place = false;
     MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *table,
                     uint32_t *low, uint32_t *high) {
         constexpr int copies = rows_iq1_s::copies;
@@ -136,6 +162,7 @@ template <> struct superblock_words<rows_iq1_s> {
 };
 
 template <> struct superblock_words<rows_iq1_m> {
+    static const bool in_place = false;
     MEMBER void get(const uint8_t *group, uint32_t row, uint32_t t, int j, const uint32_t *table,
                     uint32_t *low, uint32_t *high) {
         constexpr int copies = rows_iq1_m::copies;

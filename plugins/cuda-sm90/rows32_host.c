@@ -36,6 +36,11 @@ enum rows32_more_order {
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)  ROWS32_TEAM_##by(NAME)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by) ROWS32_TEAM_##by(NAME)
 #include "rows32_list.inc"
+#undef ROWS32_UNIT32
+#undef ROWS32_UNIT256
+#define ROWS32_DEALT(NAME, name) ROWS32_DEALT_##NAME,
+#include "rows32_dealt_list.inc"
+#undef ROWS32_DEALT
     ROWS32_MORE_END
 };
 #undef ROWS32_UNIT32
@@ -78,6 +83,16 @@ const uint32_t rows32_tiled_formats[] = {
     0};
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
+
+uint32_t rows32_dealt_symbol(const rows32_format *f) {
+#define ROWS32_DEALT(NAME, name)                                                                   \
+    if (f->id == OPREG_##NAME) {                                                                   \
+        return SM90_FIRST_MORE + ROWS32_DEALT_##NAME;                                              \
+    }
+#include "rows32_dealt_list.inc"
+#undef ROWS32_DEALT
+    return 0;
+}
 
 const rows32_format *rows32_format_find(uint32_t id) {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
@@ -384,6 +399,13 @@ static int wants_wide(const rows32_format *f, const opreg_matmul_bt_quant *p, ui
            (f->team != 0 && (!rows32_team_fits(f, p->k) || (p->n + 31) / 32 <= (int64_t)units));
 }
 
+/* Few tiles: sixteen columns a pass or a block a tile are as fast but for IQ2_XXS, whose lookups are dearest
+ * there. */
+static int wants_dealt(const rows32_format *f, const opreg_matmul_bt_quant *p, uint32_t units) {
+    int few = (p->n + 31) / 32 <= (int64_t)units && f->id != OPREG_IQ2_XXS;
+    return p->m <= 8 && !few && rows32_deals(f, p->k, p->glu != OPREG_GLU_NONE ? 2u : 1u);
+}
+
 opreg_status rows32_eight_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
     const rows32_format *f = rows32_format_find(p->b_dtype);
@@ -399,6 +421,9 @@ opreg_status rows32_eight_run(void *state, const void *problem, const opreg_call
         return rows32_tiled_run(state, problem, call);
     }
     rows32_dense_args(p, call, &args.base);
+    if (wants_dealt(f, p, units)) {
+        return rows32_dealt_run(call, plan, f, &args.base);
+    }
     return wants_wide(f, p, units)
                ? rows32_wide_run(call, plan, f, &args.base, p->m)
                : columns_run(call, plan, f, &args, p->m, 0);

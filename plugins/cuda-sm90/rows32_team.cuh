@@ -107,7 +107,7 @@ DEVICE float team_tile(const team_args &args, const team_place<F> &place, int64_
         float terms[2][1][4];
         barrier_wait(&place.full[*slot], *round & 1u);
         if constexpr (F::unit == 256) {
-            superblock_terms<F, 1>(group, 0, x, terms);
+            superblock_terms<F, 1>(group, stored_words<F>{0}, x, terms);
 #pragma unroll
             for (int o = 0; o < 8; o++) {
                 turn(acc, o, acc[0][o] + terms[o / 4][0][o % 4]);

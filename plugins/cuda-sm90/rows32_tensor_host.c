@@ -3,6 +3,7 @@
  * variants rows32_tiled and rows32_tiled_int. */
 #include "kernels.h"
 #include "records_args.h"
+#include "rows32_dealt_args.h"
 #include "rows32_host.h"
 #include "rows32_team_args.h"
 #include "rows32_tiled_args.h"
@@ -77,16 +78,74 @@ int rows32_team_fits(const rows32_format *f, int64_t k) {
     return k > 0 && k < 1 << 20 && team_shared(f, k, 1) <= ROWS32_TENSOR_SHARED;
 }
 
+/* Groups of a row that one block of a cluster has, at the most. */
+static uint32_t dealt_groups(const rows32_format *f, int64_t k) {
+    return (uint32_t)(rows32_groups(f, k) + DEALT_PARTS - 1) / DEALT_PARTS;
+}
+
+static uint32_t dealt_column_bytes(const rows32_format *f, int64_t k) {
+    uint32_t bytes = dealt_groups(f, k) * record_bytes(f);
+    return bytes / 16u % 2u ? bytes : bytes + 16u;
+}
+
+static uint32_t dealt_table_bytes(const rows32_format *f) {
+    return f->id == OPREG_IQ2_XXS ? DEALT_TABLE_IQ2_XXS
+           : f->id == OPREG_IQ3_S ? DEALT_TABLE_IQ3_S
+                                  : (uint32_t)f->table_words * 4u;
+}
+
+/* Everything of a call but its pointers; 0 where it does not fit. */
+static uint32_t dealt_shape(const rows32_format *f, int64_t k, uint32_t weights, dealt_args *args) {
+    uint32_t stage = DEALT_WORKERS * group_bytes(f), most = DEALT_LISTS(f->unit), fixed, sums;
+    uint32_t parts = weights * DEALT_FINISHERS * (uint32_t)DEALT_PART_BYTES(f->unit);
+    uint32_t groups = dealt_groups(f, k), lists = groups < most ? groups : most;
+    uint32_t teams = DEALT_WORKERS / lists < DEALT_FINISHERS ? DEALT_WORKERS / lists
+                                                             : DEALT_FINISHERS;
+    args->groups = (uint32_t)rows32_groups(f, k);
+    args->apart = dealt_column_bytes(f, k);
+    fixed = 8u * args->apart + parts + dealt_table_bytes(f);
+    sums = teams * lists * (uint32_t)DEALT_SUM_BYTES(f->unit);
+    if (fixed + sums + stage > ROWS32_TENSOR_SHARED) {
+        return 0;
+    }
+    args->depth = (ROWS32_TENSOR_SHARED - fixed - sums) / stage;
+    args->depth = args->depth < DEALT_DEPTH ? args->depth : DEALT_DEPTH;
+    args->buffers = (ROWS32_TENSOR_SHARED - fixed - args->depth * stage) / sums;
+    args->buffers = args->buffers < DEALT_BUFFERS ? args->buffers : DEALT_BUFFERS;
+    args->sums = 8u * args->apart + args->depth * stage;
+    args->parts = args->sums + args->buffers * sums;
+    args->tables = args->parts + parts;
+    return args->tables + dealt_table_bytes(f);
+}
+
+int rows32_deals(const rows32_format *f, int64_t k, uint32_t weights) {
+    dealt_args args;
+    return rows32_dealt_symbol(f) != 0u && k > 0 && k < 1 << 20 &&
+           dealt_shape(f, k, weights, &args) != 0u;
+}
+
+opreg_status rows32_dealt_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
+                              const matmul_args *args) {
+    uint32_t most = gpu_units(plan->device) / DEALT_PARTS, tiles = (uint32_t)((args->n + 31) / 32);
+    dealt_args dealt = {.base = *args, .chained = plan->chained, .early = 1};
+    gpu_launch l = {rows32_dealt_symbol(f), 1, 1, DEALT_PARTS, DEALT_THREADS, 0, plan->chained};
+    l.shared = dealt_shape(f, args->k, args->pair ? 2u : 1u, &dealt);
+    most = most != 0u ? most : 1u;
+    l.grid_x = tiles < most ? tiles : most;
+    return gpu_run_clusters(call->host, plan->device, &l, DEALT_PARTS, &dealt, call->stream);
+}
+
 opreg_status rows32_team_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
                              const matmul_args *args, int64_t rows, uint32_t groups) {
     uint32_t units = gpu_units(plan->device), tiles = (uint32_t)((args->n + 31) / 32), most, depth;
+    opreg_status status;
     team_args team = {.base = *args,
                       .records = call->workspace.ptr,
                       .groups = (uint32_t)rows32_groups(f, args->k),
                       .apart = rows32_column_bytes(f, args->k),
                       .chained = 1};
     gpu_launch l = {f->team, 1, groups, 1, TEAM_THREADS, 0, 1};
-    opreg_status status = rows32_records_run(call, plan, f, args, rows, rows, 0);
+    status = rows32_records_run(call, plan, f, args, rows, rows, 0);
     for (depth = TEAM_DEPTH; team_shared(f, args->k, depth) > ROWS32_TENSOR_SHARED; depth--) {
     }
     team.depth = depth;

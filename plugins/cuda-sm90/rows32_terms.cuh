@@ -12,12 +12,26 @@
 #include "rows32_fragments.cuh"
 #include "tensor.cuh"
 
+/* Where words come from by the table of their format. */
+template <class F> struct stored_words {
+    const uint32_t *table;
+    __device__ __forceinline__ void get(const uint8_t *group, uint32_t row, uint32_t t, int j,
+                                        uint32_t *low, uint32_t *high) const {
+        superblock_words<F>::get(group, row, t, j, table, low, high);
+    }
+};
+
 /* The operands of 32 weights of the wave's rows, from 16 * mt on. */
-template <class F>
-DEVICE void fragments(const uint8_t *group, const uint32_t *table, int j, int mt, uint32_t *a) {
+template <class F, bool in_place, class W>
+DEVICE void fragments(const uint8_t *group, const W &words, int j, int mt, uint32_t *a) {
     uint32_t row = (lane_index() >> 2) + 16u * (uint32_t)mt, t = lane_index() & 3u;
-    superblock_words<F>::get(group, row, t, j, table, &a[0], &a[2]);
-    superblock_words<F>::get(group, row + 8u, t, j, table, &a[1], &a[3]);
+    if constexpr (in_place) {
+        superblock_words<F>::get_in_place(group, row, t, j, &a[0], &a[2]);
+        superblock_words<F>::get_in_place(group, row + 8u, t, j, &a[1], &a[3]);
+        return;
+    }
+    words.get(group, row, t, j, &a[0], &a[2]);
+    words.get(group, row + 8u, t, j, &a[1], &a[3]);
 }
 
 /* ---- columns ---------------------------------------------------------------------------------------- */
@@ -82,20 +96,30 @@ template <class F> struct block_columns { /* NT blocks, one behind another      
 
 /* Two small integers as halves. */
 MEMBER uint32_t halves_of(uint32_t first, uint32_t second) {
-    uint32_t biased = 0x64006400u | first | second << 16, result; /* 1024 + each */
+    uint32_t biased = first + second * 65536u + 0x64006400u, result; /* 1024 + each */
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(biased), "r"(0x64006400u));
     return result;
+}
+
+/* Byte i of a word, signed: one instruction. */
+MEMBER int32_t scale_at(uint32_t word, int i) {
+    uint32_t sign = 8u | (uint32_t)i, scale;
+    asm("prmt.b32 %0, %1, 0, %2;"
+        : "=r"(scale)
+        : "r"(word), "r"((uint32_t)i | sign << 4 | sign << 8 | sign << 12));
+    return (int32_t)scale;
 }
 
 /* The mins of a row that go with sums 2t, 2t + 1 and 2t + 8, 2t + 9. */
 template <class F> MEMBER void min_halves(const uint32_t *w, uint32_t t, uint32_t *low, uint32_t *high) {
     uint32_t m[4] = {};
-    F::mins(w, m);
-    if (F::min_sub == 32) {
-        uint32_t first = m[0] >> 8 * t & 255u, second = m[1] >> 8 * t & 255u;
-        *low = halves_of(first, first);
-        *high = halves_of(second, second);
+    if (F::min_sub == 32) { /* mins are made byte by byte */
+        uint32_t v[4] = {w[0], w[1], w[2] >> 8 * t, w[3] >> 8 * t};
+        F::mins(v, m);
+        *low = halves_of(m[0] & 255u, m[0] & 255u);
+        *high = halves_of(m[1] & 255u, m[1] & 255u);
     } else {
+        F::mins(w, m);
         uint32_t first = (t < 2 ? m[0] : m[1]) >> 16 * (t & 1u);
         uint32_t second = (t < 2 ? m[2] : m[3]) >> 16 * (t & 1u);
         *low = halves_of(first & 255u, first >> 8 & 255u);
@@ -103,14 +127,16 @@ template <class F> MEMBER void min_halves(const uint32_t *w, uint32_t t, uint32_
     }
 }
 
-/* The terms of one superblock.  group: the tile's; table: the lane's. */
-template <class F, int NT, class X>
-DEVICE void superblock_terms(const uint8_t *group, const uint32_t *table, const X &x,
+/* The terms of one superblock.  group: the tile's; words: stored_words or another source of them. */
+template <class F, int NT, class X, class W>
+DEVICE void superblock_terms(const uint8_t *group, const W &words, const X &x,
                              float (*terms)[NT][4]) {
     uint32_t lane = lane_index(), g = lane >> 2, t = lane & 3u;
     constexpr int scale_words = 64 / F::sub;
     uint32_t scales[4][scale_words];
-    int32_t n[2][NT][4];
+    /* the upper nibbles of words as they lie are sixteen times theirs: summed apart */
+    constexpr bool in_place = superblock_words<F>::in_place && NT == 1;
+    int32_t n[2][NT][4], upper[2][NT][4];
 #pragma unroll
     for (int r = 0; r < 4; r++) {
         uint32_t w[ROWS32_WORDS(F)];
@@ -120,6 +146,7 @@ DEVICE void superblock_terms(const uint8_t *group, const uint32_t *table, const 
 #pragma unroll
     for (int o = 0; o < 8 * NT; o++) {
         n[o / (4 * NT)][o / 4 % NT][o % 4] = 0;
+        upper[o / (4 * NT)][o / 4 % NT][o % 4] = 0;
     }
 #pragma unroll
     for (int j = 0; j < 8; j++) {
@@ -128,11 +155,13 @@ DEVICE void superblock_terms(const uint8_t *group, const uint32_t *table, const 
 #pragma unroll
         for (int mt = 0; mt < 2; mt++) {
             uint32_t a[4];
-            fragments<F>(group, table, j, mt, a);
+            fragments<F, in_place>(group, words, j, mt, a);
 #pragma unroll
             for (int nt = 0; nt < NT; nt++) {
                 int32_t s0[4], s1[4];
-                if (F::sub == 32) {
+                if (in_place) {
+                    mma_k32_unsigned(s0, a, b[nt][0], b[nt][1], 0);
+                } else if (F::sub == 32) {
                     mma_k32(s0, a, b[nt][0], b[nt][1], 0);
                 } else {
                     mma_k16(s0, a[0], a[1], b[nt][0], 0);
@@ -141,11 +170,13 @@ DEVICE void superblock_terms(const uint8_t *group, const uint32_t *table, const 
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const uint32_t *scale = scales[2 * mt + i / 2];
-                    if (F::sub == 32) {
-                        n[mt][nt][i] += signed_byte(scale[j / 4], j & 3) * s0[i];
+                    if (in_place && j % 2 != 0) {
+                        upper[mt][nt][i] += scale_at(scale[j / 4], j & 3) * s0[i];
+                    } else if (F::sub == 32) {
+                        n[mt][nt][i] += scale_at(scale[j / 4], j & 3) * s0[i];
                     } else {
-                        n[mt][nt][i] += signed_byte(scale[j / 2], 2 * (j & 1)) * s0[i];
-                        n[mt][nt][i] += signed_byte(scale[j / 2], 2 * (j & 1) + 1) * s1[i];
+                        n[mt][nt][i] += scale_at(scale[j / 2], 2 * (j & 1)) * s0[i];
+                        n[mt][nt][i] += scale_at(scale[j / 2], 2 * (j & 1) + 1) * s1[i];
                     }
                 }
             }
@@ -184,7 +215,8 @@ DEVICE void superblock_terms(const uint8_t *group, const uint32_t *table, const 
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 float y = i & 1 ? yd[nt].y : yd[nt].x;
-                float term = d[i / 2] * y * (float)(n[mt][nt][i] >> F::shift);
+                int32_t sum = (n[mt][nt][i] >> F::shift) + (in_place ? upper[mt][nt][i] >> 4 : 0);
+                float term = d[i / 2] * y * (float)sum;
                 if constexpr (F::min_sub != 0) {
                     term = term - dmin[i / 2] * y * m[i];
                 }

@@ -145,7 +145,7 @@ DEVICE void wide_superblocks(const wide_args &args, const wide_place &place, wid
             const uint8_t *group = enter_stage<F, NT>(place, *s);
             block_columns<F> x = {group + wide_stage<F, NT>::weights};
             float terms[2][NT][4];
-            superblock_terms<F, NT>(group, place.table, x, terms);
+            superblock_terms<F, NT>(group, stored_words<F>{place.table}, x, terms);
 #pragma unroll
             for (int o = 0; o < 8 * NT; o++) {
                 sum[o] = sum[o] + terms[o / (4 * NT)][o / 4 % NT][o % 4];

@@ -49,7 +49,7 @@ DEVICE float stored_team_tile(const stored_args &args, stored_stream<F, 1, 1> &s
         stream.copy_next();
         record_columns<F> columns = {x + u * team_place<F>::record, args.apart};
         if constexpr (F::unit == 256) {
-            superblock_terms<F, 1>(group, 0, columns, terms);
+            superblock_terms<F, 1>(group, stored_words<F>{0}, columns, terms);
 #pragma unroll
             for (int o = 0; o < 8; o++) {
                 turn(acc, o, acc[0][o] + terms[o / 4][0][o % 4]);

@@ -27,6 +27,14 @@ DEVICE void mma_k32_add(int32_t *d, const uint32_t *a, uint32_t b0, uint32_t b1)
 }
 
 /* Of unsigned bytes by signed ones. */
+DEVICE void mma_k32_unsigned(int32_t *d, const uint32_t *a, uint32_t b0, uint32_t b1, int32_t c) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%10,%10,%10,%10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
+}
+
+/* The same, added to d. */
 DEVICE void mma_k32_unsigned_add(int32_t *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%0,%1,%2,%3};"

@@ -133,6 +133,10 @@ int main(int argc, char **argv) {
         TRY(OPREG_OP_MATMUL_BT_QUANT,
             "m=1 n=64 k=%lld b=%s x=bf16 y=f32 glu=swiglu_oai alpha=1.702 limit=7",
             (long long)more, info->name);
+        /* lists dealt to waves: several tiles a block, eight lists of one group, gate and up */
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=7 n=40000 k=%lld b=%s x=f32 y=f32 flags=bias",
+            (long long)(block > 256 ? block : 256), info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=8 n=4300 k=2560 b=%s x=f32 y=f32 glu=silu", info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=130 n=200 k=%lld b=%s x=f32 y=f32", (long long)more,
             info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=33 n=160 k=%lld b=%s x=bf16 y=f16 flags=bias",

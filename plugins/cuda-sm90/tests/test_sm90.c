@@ -185,6 +185,9 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
         if (f->team != 0) {
             assert_symbol(f->team, name, "team");
         }
+        if (rows32_dealt_symbol(f) != 0) {
+            assert_symbol(rows32_dealt_symbol(f), name, "dealt");
+        }
         assert_stored_symbol(name, STORED_ONE_W8, "one_w8");
         assert_stored_symbol(name, STORED_EIGHT, "eight");
         assert_stored_symbol(name, STORED_ONE_W4, "one_w4");
