@@ -215,9 +215,13 @@ DEVICE float4 sum_lists(const dealt_place<F> &place, const float *from) {
     return v[0];
 }
 
-/* Four outputs of a column from row n of the weights on. */
-DEVICE void store_outputs(const matmul_args &a, int64_t m, int64_t n, const float *v) {
+/* Four outputs of a column from row n of the weights on; together: as 16 bytes. */
+DEVICE void store_outputs(const matmul_args &a, bool together, int64_t m, int64_t n, const float *v) {
     if (m >= a.m) {
+        return;
+    }
+    if (together && n + 4 <= a.n) {
+        *(float4 *)((float *)a.y + m * a.y_stride + n) = make_float4(v[0], v[1], v[2], v[3]);
         return;
     }
 #pragma unroll
@@ -237,6 +241,8 @@ DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t
     uint32_t weights = a.pair ? 2u : 1u, rows = rows_of_team(args, place, team), lane = lane_index();
     uint64_t *barrier = &place.barriers->part[team];
     uint8_t *others = place.shared + args.parts + team * weights * bytes + lane * 16u;
+    bool together = a.y_dtype == OPREG_F32 && (a.pair || a.bias == 0) &&
+                    (((uintptr_t)a.y | (uint64_t)a.y_stride * 4u) & 15u) == 0u;
     float4 gates[2];
 #pragma unroll 1
     for (uint32_t row = 0u; row < rows; row++) {
@@ -278,7 +284,7 @@ DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t
                 }
             }
             if (which + 1u == weights) {
-                store_outputs(a, lane / 4u,
+                store_outputs(a, together, lane / 4u,
                               tile_of_team(args, place, team, row) * 32 + h * 16u + lane % 4u * 4u,
                               value);
             } else {
