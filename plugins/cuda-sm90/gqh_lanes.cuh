@@ -356,10 +356,10 @@ template <class F> DEVICE void gqh_grouped(const gqh_lanes_args &args) {
     extern __shared__ __align__(16) uint8_t front[];
     columns *cols = (columns *)front;
     const matmul_args &a = args.base;
-    let_next_launch_start();
     if (args.chained) {
         wait_for_launch_ahead();
     }
+    let_next_launch_start(); /* see rows32_route.cuh */
     uint32_t groups = a.route.header->groups;
     groups = groups < a.route.cap_groups ? groups : a.route.cap_groups;
 #pragma unroll 1

@@ -272,10 +272,10 @@ template <class F, int FIRST, int SECOND, int TABLES> DEVICE void mix_rows(const
     extern __shared__ __align__(128) uint8_t mix_shared[];
     mix_block<F, FIRST, SECOND, TABLES> block(args, mix_shared);
     const matmul_args &a = args.base;
-    let_next_launch_start();
     if (args.chained) {
         wait_for_launch_ahead();
     }
+    let_next_launch_start(); /* see rows32_route.cuh */
     uint32_t g = block_y();
     if (a.route.header != 0 && g < a.route.cap_entries && thread_index() == 0u) {
         ask_for(a.route.entry_token + g); /* of one token, the group's only entry                   */

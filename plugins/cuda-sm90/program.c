@@ -36,6 +36,7 @@ IMAGE_SYMBOLS(stored_team)
 IMAGE_SYMBOLS(rows32_gqh)
 IMAGE_SYMBOLS(gqh_lanes_stored)
 IMAGE_SYMBOLS(gqh_lanes_moe)
+IMAGE_SYMBOLS(rows32_parts)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -67,6 +68,7 @@ static const gpu_image images[] = {
     {"rows32_gqh", sm90_rows32_gqh, 0},
     {"gqh_lanes_stored", sm90_gqh_lanes_stored, 0},
     {"gqh_lanes_moe", sm90_gqh_lanes_moe, 0},
+    {"rows32_parts", sm90_rows32_parts, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
@@ -101,6 +103,10 @@ static const gpu_image images[] = {
     GQH_SYMBOL(rows32_##name##_x##columns##_p##parts, )
 #define GQH_WIDTH(name, columns, quads, ahead, waves)                                              \
     GQH_SYMBOL(name##_stored_x##columns##_q##quads, _STORED)
+#define PARTS_SYMBOLS(NAME, name)                                                                  \
+    {"rows32_" #name "_parts_moe", SM90_IMAGE_PARTS, PARTS_SHARED},                                \
+        {"rows32_" #name "_parts", SM90_IMAGE_PARTS, PARTS_SHARED},                                \
+        {"rows32_" #name "_parts_long", SM90_IMAGE_PARTS, PARTS_SHARED},
 static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
 #include "formats/formats.inc"
 #include "rows32_list.inc"
@@ -115,6 +121,7 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
     GQH_SYMBOL(gqh2_h_moe, _MOE)
     GQH_SYMBOL(gqh2_c_moe, _MOE)
     {"rows32_records", SM90_IMAGE_RECORDS, 0},
+    ROWS32_PARTS_FORMATS(PARTS_SYMBOLS)
 #undef ROWS32_UNIT32
 #undef ROWS32_UNIT256
 #define STORED_SYMBOL(name, image, method)                                                         \

@@ -7,6 +7,7 @@
 #include "gqh_lanes_args.h"
 #include "rows32_args.h"
 #include "rows32_gqh_args.h"
+#include "rows32_parts_args.h"
 
 /* Symbols after the baselines'. */
 #define OPREG_FORMAT(...) +1
@@ -39,15 +40,18 @@ enum sm90_symbol_mix {
 /* of a format after the other, by width */
 #define ROWS32_GQH_WIDTH(...) +1
 #define GQH_WIDTH(...)        +1
+#define PARTS_SYMBOLS(...)    +PARTS_METHODS
 enum sm90_symbol_stored {
     SM90_FIRST_GQH = SM90_FIRST_MIX + 4,
     SM90_FIRST_GQH_STORED = SM90_FIRST_GQH ROWS32_GQH_FORMATS,
     SM90_FIRST_GQH_MOE = SM90_FIRST_GQH_STORED GQH_STORED_FORMATS,
     SM90_RECORDS = SM90_FIRST_GQH_MOE + 4,
-    SM90_FIRST_STORED
+    SM90_FIRST_PARTS,
+    SM90_FIRST_STORED = SM90_FIRST_PARTS ROWS32_PARTS_FORMATS(PARTS_SYMBOLS)
 };
 #undef ROWS32_GQH_WIDTH
 #undef GQH_WIDTH
+#undef PARTS_SYMBOLS
 
 /* then those of each format in the order of enum rows32_method_more, then rows32_team's */
 #define STORED_COUNT_ROWS  +3
@@ -86,7 +90,8 @@ enum sm90_image {
     SM90_IMAGE_STORED_TEAM,
     SM90_IMAGE_GQH,
     SM90_IMAGE_GQH_STORED,
-    SM90_IMAGE_GQH_MOE
+    SM90_IMAGE_GQH_MOE,
+    SM90_IMAGE_PARTS
 };
 
 extern const gpu_program sm90_program;

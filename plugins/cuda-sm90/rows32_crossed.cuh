@@ -282,7 +282,9 @@ template <class F, int WAVES> DEVICE void rows32_eight(const rows32_args &args) 
     extern __shared__ __align__(16) uint8_t shared[];
     __shared__ columns cols;
     const matmul_args &a = args.base;
-    let_next_launch_start();
+    if (a.route.header == 0) {
+        let_next_launch_start();
+    }
     fill_table<F>((uint32_t *)shared);
     const uint32_t *table = lane_table<F>((const uint32_t *)shared);
     uint8_t *both = shared + F::table_words * 4;
@@ -303,6 +305,7 @@ template <class F, int WAVES> DEVICE void rows32_eight(const rows32_args &args) 
     if (args.chained) {
         wait_for_launch_ahead();
     }
+    let_next_launch_start(); /* see rows32_route.cuh */
     if (!group_range(a, block_y(), &expert, &begin, &end)) {
         return;
     }

@@ -4,6 +4,7 @@
 #include "rows32_host.h"
 
 #include "kernels.h"
+#include "rows32_parts_host.h"
 #include "rows32_short_args.h"
 
 #include <stdio.h>
@@ -324,6 +325,9 @@ opreg_status rows32_one_run(void *state, const void *problem, const opreg_call *
     const gpu_plan *plan = state;
     gpu_launch l = {0, 1, 1, 1, 0, 0, plan->chained};
     rows32_dense_args(p, call, &args.base);
+    if (rows32_parts_takes_row(f, p, gpu_units(plan->device))) {
+        return rows32_parts_run_row(call, plan, f, &args.base);
+    }
     if (p->n == 0 || !spreads(plan, f, &args.base, &l)) {
         return launch(call, plan, f, &args, 0, 1);
     }
@@ -495,20 +499,26 @@ void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_a
     }
 }
 
-static opreg_status grouped_run(void *state, const void *problem, const opreg_call *call) {
+/* route_first: the call ahead made x by the route, so it did not write that. */
+static opreg_status grouped_run(void *state, const void *problem, const opreg_call *call,
+                                int route_first) {
     const opreg_moe_matmul *p = problem;
+    uint32_t units = gpu_units(((const gpu_plan *)state)->device);
     const rows32_format *f = rows32_format_find(p->b_dtype);
     rows32_args args = {.groups = 0};
     rows32_moe_args(p, call, &args.base);
     if (wants_eight(p)) {
         return columns_run(call, state, f, &args, x_rows_of(p), args.base.route.cap_groups);
     }
-    return wants_short(p, gpu_units(((const gpu_plan *)state)->device))
+    if (rows32_parts_takes(f, p, units)) {
+        return rows32_parts_run(call, state, f, &args.base, route_first);
+    }
+    return wants_short(p, units)
                ? launch_short(call, state, f, &args, args.base.route.cap_groups)
                : launch(call, state, f, &args, 0, args.base.route.cap_groups);
 }
 
-#define ROWS32_STAGE(name)                                                                         \
+#define ROWS32_STAGE(name, route_first)                                                            \
     opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
         (void)dev;                                                                                 \
         return grouped_supports(problem, reason);                                                      \
@@ -518,8 +528,8 @@ static opreg_status grouped_run(void *state, const void *problem, const opreg_ca
         return grouped_workspace(problem);                                                             \
     }                                                                                              \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
-        return grouped_run(state, problem, call);                                                      \
+        return grouped_run(state, problem, call, route_first);                                     \
     }
-ROWS32_STAGE(rows32_moe_matmul)
-ROWS32_STAGE(rows32_moe_glu)
-ROWS32_STAGE(rows32_moe_down)
+ROWS32_STAGE(rows32_moe_matmul, 0)
+ROWS32_STAGE(rows32_moe_glu, 0)
+ROWS32_STAGE(rows32_moe_down, 1)

@@ -187,10 +187,10 @@ template <class F, int WAVES> DEVICE void rows32_one(const rows32_args &args) {
     const matmul_args &a = args.base;
     uint32_t at;
     x_shared x = x_records<F>(a, args.values, shared, &at);
-    let_next_launch_start();
     uint32_t *table = (uint32_t *)(shared + at);
     float *reduction = (float *)(shared + at + F::table_words * 4);
     if (a.route.header == 0) {
+        let_next_launch_start();
         row_times_tile<F, WAVES>(args, 0, 0, 0, x, table, true, reduction);
         return;
     }
@@ -198,6 +198,7 @@ template <class F, int WAVES> DEVICE void rows32_one(const rows32_args &args) {
     if (args.chained) {
         wait_for_launch_ahead();
     }
+    let_next_launch_start(); /* see rows32_route.cuh */
     if (!group_range(a, block_y(), &expert, &begin, &end)) {
         return;
     }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * rows32_route.cuh - what a block of a grouped call reads of the route. */
+ * rows32_route.cuh - what a block of a grouped call reads of the route.
+ *
+ * Of chained launches, rows32_parts reads the route of moe_down before it waits.  So what may have made
+ * its x, any other grouped launch, lets the next one start only when it has waited itself: whatever
+ * wrote the route is done by then. */
 #ifndef OPREG_SM90_ROWS32_ROUTE_CUH
 #define OPREG_SM90_ROWS32_ROUTE_CUH
 

@@ -86,7 +86,6 @@ template <class F> DEVICE void rows32_short(const rows32_args &args) {
     const dot_table table = decode_dot<F>::make(words);
     int64_t element = a.x_dtype == OPREG_F32 ? 4 : 2, n = (int64_t)index * 32 + lane;
     bool aligned = (((uintptr_t)a.x | (uintptr_t)(a.x_stride * element)) & 15u) == 0u;
-    let_next_launch_start();
     if (half == 0u && lane < args.groups) {
         barrier_start(&full[lane], 1);
     }
@@ -94,6 +93,7 @@ template <class F> DEVICE void rows32_short(const rows32_args &args) {
     if (args.chained) {
         wait_for_launch_ahead();
     }
+    let_next_launch_start(); /* see rows32_route.cuh */
     int32_t expert, begin, end;
     group_entry guess = entry_at(a, (int32_t)block_y()); /* of a group of one among such groups      */
     bool any = group_range(a, block_y(), &expert, &begin, &end);

@@ -222,7 +222,9 @@ template <class F> DEVICE void rows32_team(const team_args &args) {
                            (float *)(stages + TEAMS * TEAM_WAVES * wave_bytes +
                                      team_index() * TEAM_SUMS_BYTES),
                            barriers.full[wave]};
-    let_next_launch_start();
+    if (a.route.header == 0) {
+        let_next_launch_start();
+    }
     if (lane_index() < args.depth) {
         barrier_start(&barriers.full[wave][lane_index()], 1);
     }
@@ -251,6 +253,7 @@ template <class F> DEVICE void rows32_team(const team_args &args) {
     if (args.chained) {
         wait_for_launch_ahead();
     }
+    let_next_launch_start(); /* see rows32_route.cuh */
     if (!group_range(a, block_y(), &expert, &begin, &end)) {
         return;
     }

@@ -12,6 +12,7 @@
 
 #include "driver.h"
 #include "rows32_host.h"
+#include "rows32_parts_host.h"
 #include "stored_args.h"
 #include "stored_host.h"
 
@@ -231,6 +232,68 @@ static void a_gqh_format_launches_the_kernels_named_after_it(void **state) {
 #undef GQH_WIDTH
     }
     assert_int_equal(symbol, SM90_FIRST_GQH_MOE);
+}
+
+static void formats_of_parts_launch_the_kernels_named_after_them(void **state) {
+    uint32_t found = 0;
+    (void)state;
+    for (const uint32_t *format = rows32_formats; *format != 0; format++) {
+        uint32_t symbol = rows32_parts_symbol(rows32_format_find(*format));
+        const char *name = gpu_format_find(*format)->name;
+        if (symbol != 0) {
+            assert_symbol(symbol + PARTS_GROUPED, name, "parts_moe");
+            assert_symbol(symbol + PARTS_ROW, name, "parts");
+            assert_symbol(symbol + PARTS_LONG, name, "parts_long");
+            found++;
+        }
+    }
+    assert_int_equal(SM90_FIRST_PARTS + PARTS_METHODS * found, SM90_FIRST_STORED);
+}
+
+static void few_entries_of_short_rows_go_one_by_one(void **state) {
+    const rows32_format *f = rows32_format_find(OPREG_IQ4_NL);
+    opreg_moe_matmul down = {.tokens = 4, .top_k = 10, .experts = 512, .n = 2560, .k = 640};
+    (void)state;
+    assert_true(rows32_parts_takes(f, &down, 132));
+    assert_false(rows32_parts_takes(f, &down, 32)); /* a block would meet three entries */
+    assert_false(rows32_parts_takes(rows32_format_find(OPREG_Q4_K), &down, 132));
+    down.glu = OPREG_GLU_SILU;
+    assert_false(rows32_parts_takes(f, &down, 132));
+    down.glu = OPREG_GLU_NONE;
+    down.k = 1024;
+    assert_true(rows32_parts_takes(f, &down, 132));
+    down.k = 1056;
+    assert_false(rows32_parts_takes(f, &down, 132));
+    down.k = 640;
+    down.experts = 39; /* some share an expert */
+    assert_false(rows32_parts_takes(f, &down, 132));
+    down.experts = 512;
+    down.tokens = 7; /* the route of a block's entries is a wave's two loads */
+    assert_false(rows32_parts_takes(f, &down, 132));
+    down.tokens = 1;
+    down.n = (int64_t)1 << 31;
+    assert_false(rows32_parts_takes(f, &down, 132));
+    down.n = 256; /* fewer tiles than multiprocessors */
+    assert_false(rows32_parts_takes(f, &down, 132));
+}
+
+static void a_row_goes_by_parts_where_blocks_have_alike_many_tiles(void **state) {
+    static const struct {
+        uint32_t format;
+        int64_t n, k;
+        int takes;
+    } calls[] = {{OPREG_Q2_0, 32768, 1024, 1},         {OPREG_Q2_0, 9216, 2560, 1},
+                 {OPREG_IQ4_NL, 14336, 4096, 1},       {OPREG_IQ4_NL, 9216, 2560, 0},
+                 {OPREG_ROCMFP4_FAST, 4096, 8192, 0},  {OPREG_ROCMFP4_FAST, 151936, 2560, 0},
+                 {OPREG_ROCMFP4_FAST, 32768, 1024, 1}, {OPREG_Q4_0, 32768, 1024, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        opreg_matmul_bt_quant matmul = {.m = 1, .n = calls[i].n, .k = calls[i].k};
+        const rows32_format *f = rows32_format_find(calls[i].format);
+        assert_int_equal(rows32_parts_takes_row(f, &matmul, 132), calls[i].takes);
+        matmul.m = 2;
+        assert_false(rows32_parts_takes_row(f, &matmul, 132));
+    }
 }
 
 static void gqh_takes_any_rows_and_pairs_whose_gates_fit(void **state) {
@@ -480,6 +543,9 @@ int main(void) {
         cmocka_unit_test(kernels_over_rows32_agree_with_the_layout),
         cmocka_unit_test(a_format_launches_the_kernels_named_after_it),
         cmocka_unit_test(a_gqh_format_launches_the_kernels_named_after_it),
+        cmocka_unit_test(formats_of_parts_launch_the_kernels_named_after_them),
+        cmocka_unit_test(few_entries_of_short_rows_go_one_by_one),
+        cmocka_unit_test(a_row_goes_by_parts_where_blocks_have_alike_many_tiles),
         cmocka_unit_test(gqh_takes_any_rows_and_pairs_whose_gates_fit),
         cmocka_unit_test(stored_gqh_takes_four_rows_and_more_of_stored_weights),
         cmocka_unit_test(gqh_by_group_takes_every_gqh_format_of_the_layout_rows32),
