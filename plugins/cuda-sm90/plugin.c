@@ -5,6 +5,7 @@
 #include "program.h"
 
 static const uint32_t mix_formats[] = {OPREG_ROCMFP2_MIX, OPREG_ROCMFP3_MIX, 0};
+static const uint32_t mix2_formats[] = {OPREG_ROCMFP2_MIX, 0};
 
 static const char rows32_one_summary[] = "one row of x, a lane a weight row, quantizes x itself";
 static const char rows32_eight_summary[] = "8, 16 or 32 rows of x a pass on int8 tensor cores";
@@ -26,6 +27,10 @@ static const char mix_matmul_summary[] = "four rows a lane, levels of weights fr
 static const char mix_moe_matmul_summary[] = "mix_matmul, by group";
 static const char mix_glu_summary[] = "gate and up in one lane, levels from shared memory";
 static const char mix_down_summary[] = "mix_moe_matmul of h";
+static const char mix_matmul_int8_summary[] = "mix_matmul with x and levels as int8";
+static const char mix_moe_matmul_int8_summary[] = "mix_matmul_int8, by group";
+static const char mix_glu_int8_summary[] = "mix_glu with x and levels as int8";
+static const char mix_down_int8_summary[] = "mix_moe_matmul_int8 of h";
 
 #define PLUGIN_PROGRAM sm90_program
 #define PLUGIN_LAYOUTS {&prepared_rows32}

@@ -2,6 +2,7 @@
  * program.c - the embedded cubins and the kernels in them. */
 #include "gpu_steps.h"
 #include "mix_args.h"
+#include "mix_int8_args.h"
 #include "rows32_host.h"
 #include "split_args.h"
 #include "steps_args.h"
@@ -37,6 +38,7 @@ IMAGE_SYMBOLS(rows32_gqh)
 IMAGE_SYMBOLS(gqh_lanes_stored)
 IMAGE_SYMBOLS(gqh_lanes_moe)
 IMAGE_SYMBOLS(rows32_parts)
+IMAGE_SYMBOLS(mix_int8)
 
 /* Sizes are not constants to the compiler; the driver reads them from the cubin itself. */
 static const gpu_image images[] = {
@@ -69,6 +71,7 @@ static const gpu_image images[] = {
     {"gqh_lanes_stored", sm90_gqh_lanes_stored, 0},
     {"gqh_lanes_moe", sm90_gqh_lanes_moe, 0},
     {"rows32_parts", sm90_rows32_parts, 0},
+    {"mix_int8", sm90_mix_int8, 0},
 };
 
 #define OPREG_FORMAT(NAME, name, ggml, values, bytes, act, unit, kind, final, side)                \
@@ -115,6 +118,8 @@ static const gpu_symbol symbols[] = {BASELINE_OPS_SYMBOLS
     {"mix2_rows", SM90_IMAGE_MIX, MIX_MOST_SHARED},
     {"mix3_glu", SM90_IMAGE_MIX, MIX_MOST_SHARED},
     {"mix3_rows", SM90_IMAGE_MIX, MIX_MOST_SHARED},
+    {"mix2_int8_glu", SM90_IMAGE_MIX_INT8, MIX_INT8_SHARED(MIX_INT8_GLU_WAVES, MIX_INT8_MOST_K)},
+    {"mix2_int8_rows", SM90_IMAGE_MIX_INT8, MIX_INT8_SHARED(MIX_INT8_ROWS_WAVES, MIX_INT8_MOST_K)},
     ROWS32_GQH_FORMATS GQH_STORED_FORMATS
     GQH_SYMBOL(gqh4_moe, _MOE)
     GQH_SYMBOL(gqh3_moe, _MOE)

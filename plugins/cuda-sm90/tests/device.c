@@ -651,3 +651,26 @@ int64_t rig_compare(rig *r, rig_case *c, const char *name) {
     }
     return bad;
 }
+
+double rig_error(rig *r, rig_case *c) {
+    double error = 0, norm = 0;
+    for (uint32_t i = 0; i < c->num_bufs; i++) {
+        uint32_t dtype = rig_output_dtype(c, i);
+        void *device;
+        if (!c->shape[i].output || c->host[i].bytes == 0) {
+            continue;
+        }
+        device = malloc((size_t)c->host[i].bytes);
+        rig_down(r, device, c->device[i].ptr, c->host[i].bytes);
+        for (uint64_t e = 0; e < c->host[i].bytes / (dtype == OPREG_F32 ? 4 : 2); e++) {
+            double want = (double)canonical_load(c->host[i].ptr, (int64_t)e, dtype);
+            double got = (double)canonical_load(device, (int64_t)e, dtype);
+            if (!isnan(want) || !isnan(got)) { /* what is not written is no number in both      */
+                error += (got - want) * (got - want);
+                norm += want * want;
+            }
+        }
+        free(device);
+    }
+    return norm > 0 ? error / norm : error;
+}

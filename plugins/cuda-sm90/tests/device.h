@@ -59,6 +59,8 @@ void rig_poison(rig *r, rig_case *c);
 /* Elements that differ between the host's outputs and the device's, NaN equal to NaN; prints the
  * first when name is not null. */
 int64_t rig_compare(rig *r, rig_case *c, const char *name);
+/* NMSE of the device's outputs to the host's. */
+double rig_error(rig *r, rig_case *c);
 
 uint32_t rig_output_dtype(const rig_case *c, uint32_t buffer);
 double rig_now_us(void);
