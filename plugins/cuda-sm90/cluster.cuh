@@ -30,6 +30,23 @@ DEVICE void cluster_arrive() {
 }
 DEVICE void cluster_leave() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 
+/* Where another block has what this one has at `mine`. */
+DEVICE uint32_t at_rank(const void *mine, uint32_t rank) {
+    uint32_t at;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(at)
+                 : "r"(shared_address(mine)), "r"(rank));
+    return at;
+}
+DEVICE void cluster_store(uint32_t at, float v) {
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(at), "f"(v) : "memory");
+}
+DEVICE void cluster_store(uint32_t at, float4 v) {
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(at), "f"(v.x), "f"(v.y),
+                 "f"(v.z), "f"(v.w)
+                 : "memory");
+}
+
 /* Puts 16 bytes at the same place of another block's shared memory and counts them at its barrier. */
 DEVICE void cluster_send(const void *mine, float4 v, const uint64_t *barrier, uint32_t rank) {
     asm volatile("{\n"

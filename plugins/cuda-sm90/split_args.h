@@ -14,7 +14,8 @@
 typedef struct split_args {
     attention_args base;
     float *o, *m, *l;  /* parts [tokens, q_heads, parts]; m is NaN where a part has no key       */
-    int32_t parts;     /* of max_seq_len, a part being a run of segments                         */
+    int32_t parts;     /* of max_seq_len, a part being a run of segments; of tensor_attention:
+                        * tiles of a wave                                                        */
     int32_t run_shift; /* a run is 2^run_shift segments                                          */
     int32_t block_shift; /* of block_size, or -1 where that is no power of two */
     /* strides in 8 bytes */
@@ -32,12 +33,16 @@ typedef struct split_args {
 #define SPLIT_PART_BYTES(dim, heads, element)                                                      \
     ((dim) / 32 * 4096 * (element) + 8 * ((heads)*8 + 4) * 4 + 8 * 16 * 4 + 128 + 2 * (dim) +      \
      SPLIT_EXCHANGE_BYTES(dim, heads, (dim) / 32))
-#define TENSOR_HEADS 4
-#define TENSOR_WAVES 4
-/* A row in a slot: 16 bytes more keep rows apart in the banks; one of 128 bytes is permuted instead. */
-#define TENSOR_ROW(bytes) ((bytes) == 128 ? 128 : (bytes) + 16)
-#define SPLIT_TENSOR_BYTES(dim, element)                                                           \
-    (TENSOR_WAVES * 64 * (TENSOR_ROW((element) * (dim)) + 8) + 128 +                               \
-     SPLIT_EXCHANGE_BYTES(dim, TENSOR_HEADS, TENSOR_WAVES))
+#define TENSOR_HEADS        4
+#define TENSOR_WAVES        8
+#define TENSOR_MOST_CLUSTER 8
+#define TENSOR_KEYS         32 /* that a wave takes at a time */
+/* A row in shared memory: 16 bytes more keep rows apart in the banks. */
+#define TENSOR_ROW(bytes) ((bytes) + 16)
+/* Shared bytes of a block whose waves have so many tiles of 16 rows. */
+#define SPLIT_TENSOR_BYTES(dim, element, tiles)                                                    \
+    (TENSOR_WAVES * (tiles)*16 * TENSOR_ROW((element) * (dim)) +                                   \
+     2 * TENSOR_HEADS * TENSOR_ROW(2 * (dim)) +                                                    \
+     4 * TENSOR_HEADS * (1 + 3 * TENSOR_WAVES + (dim) + 2 * TENSOR_MOST_CLUSTER) + 128)
 
 #endif /* OPREG_SM90_SPLIT_ARGS_H */

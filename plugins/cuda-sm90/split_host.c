@@ -9,13 +9,13 @@
 #define MOST_PARTS 1024
 
 #define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
-    {dim, heads, kv, blocks, SPLIT_PART_BYTES(dim, heads, element)},
-#define SPLIT_MERGE(dim) {dim, 0, 0, 0, 0},
-#define SPLIT_TENSOR(dim, name, kv, element, blocks)                                               \
-    {dim, -1, kv, blocks, SPLIT_TENSOR_BYTES(dim, element)},
+    {dim, heads, kv, blocks, SPLIT_PART_BYTES(dim, heads, element), 0, 0},
+#define SPLIT_MERGE(dim) {dim, 0, 0, 0, 0, 0, 0},
+#define SPLIT_TENSOR(dim, name, kv, element, few, many) {dim, -1, kv, 0, 0, few, many},
 static const struct split_kernel {
     int32_t dim, heads; /* heads 0: the merge; -1: tensor_attention */
     uint32_t kv, blocks, shared;
+    uint32_t few, many; /* tiles of a wave of tensor_attention */
 } kernels[] = {
 #include "split_list.inc"
 };
@@ -149,26 +149,33 @@ static int caches_are_aligned(const opreg_call *call) {
             15u) == 0;
 }
 
-static void fill_args(split_args *args, const opreg_paged_attn_decode *p, const opreg_call *call,
-                      int32_t run_shift, uint32_t chained) {
+/* What both variants have in common. */
+static split_args args_of(const opreg_paged_attn_decode *p, const opreg_call *call,
+                          uint32_t chained) {
+    split_args args = {.chained = chained,
+                       .aligned = caches_are_aligned(call),
+                       .block_shift = shift_of(p->block_size)};
+    int64_t element = element_of(p->kv_dtype);
+    attention_args_fill(&args.base, p, call);
+    args.k_block8 = (uint32_t)(p->k_block_stride * element / 8);
+    args.k_slot8 = (uint32_t)(p->k_slot_stride * element / 8);
+    args.k_head8 = (uint32_t)(p->k_head_stride * element / 8);
+    args.v_block8 = (uint32_t)(p->v_block_stride * element / 8);
+    args.v_slot8 = (uint32_t)(p->v_slot_stride * element / 8);
+    args.v_head8 = (uint32_t)(p->v_head_stride * element / 8);
+    return args;
+}
+
+/* Runs of 2^run_shift segments, whose parts are in the workspace. */
+static void fill_parts(split_args *args, const opreg_paged_attn_decode *p, const opreg_call *call,
+                       int32_t run_shift) {
     uint8_t *workspace = call->workspace.ptr;
     uint64_t o_bytes = align256(part_count(p) * (uint64_t)p->head_dim * 4u);
-    int64_t element = element_of(p->kv_dtype);
-    attention_args_fill(&args->base, p, call);
     args->o = (float *)(void *)workspace;
     args->m = (float *)(void *)(workspace + o_bytes);
     args->l = (float *)(void *)(workspace + o_bytes + align256(part_count(p) * 4u));
-    args->chained = chained;
     args->run_shift = run_shift;
     args->parts = (int32_t)parts_of(segments_of(p), run_shift);
-    args->aligned = caches_are_aligned(call);
-    args->block_shift = shift_of(p->block_size);
-    args->k_block8 = (uint32_t)(p->k_block_stride * element / 8);
-    args->k_slot8 = (uint32_t)(p->k_slot_stride * element / 8);
-    args->k_head8 = (uint32_t)(p->k_head_stride * element / 8);
-    args->v_block8 = (uint32_t)(p->v_block_stride * element / 8);
-    args->v_slot8 = (uint32_t)(p->v_slot_stride * element / 8);
-    args->v_head8 = (uint32_t)(p->v_head_stride * element / 8);
 }
 
 /* Parts, then their tree, which is launched while the parts are computed and waits for them. */
@@ -194,6 +201,41 @@ static opreg_status run_both(const gpu_plan *plan, const opreg_paged_attn_decode
     return gpu_run(call->host, plan->device, &merge, args, call->stream);
 }
 
+/* Shared bytes of a chained launch.  Its blocks come while those of the call ahead still leave, one
+ * multiprocessor after another: no more may fit on one than it has of them when all are there. */
+static uint32_t evenly_spread(const gpu_launch *part, uint32_t units) {
+    uint64_t blocks = (uint64_t)part->grid_x * part->grid_y * part->grid_z;
+    uint32_t share = blocks < 8u * (uint64_t)units ? (uint32_t)((blocks + units - 1u) / units) : 8u;
+    uint32_t bytes = SPLIT_SHARE_BYTES(share);
+    return bytes > part->shared ? bytes : part->shared;
+}
+
+opreg_status split_attention_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_paged_attn_decode *p = problem;
+    const gpu_plan *plan = state;
+    uint32_t units = gpu_units(plan->device);
+    int32_t heads = heads_of(p, units);
+    uint32_t symbol = symbol_of(p->head_dim, heads, p->kv_dtype);
+    const struct split_kernel *kernel = kernel_of(symbol);
+    gpu_launch part = {symbol, 1, 1, 1, (uint32_t)p->head_dim, kernel->shared, plan->chained};
+    split_args args;
+    if (!caches_are_aligned(call)) { /* the same bits */
+        return base_attention_run(state, problem, call);
+    }
+    if (p->tokens == 0) {
+        return OPREG_OK;
+    }
+    args = args_of(p, call, plan->chained);
+    fill_parts(&args, p, call, run_shift_of(p, heads, units * kernel->blocks));
+    part.grid_x = (uint32_t)(p->kv_heads * chunks_of(p, heads));
+    part.grid_y = args.parts > 1 ? (uint32_t)args.parts : 1u; /* a row of no keys too */
+    part.grid_z = (uint32_t)p->tokens;
+    if (plan->chained) {
+        part.shared = evenly_spread(&part, units);
+    }
+    return run_both(plan, p, call, &part, &args);
+}
+
 opreg_status tensor_attention_supports(const opreg_device *dev, const void *problem,
                                        char reason[128]) {
     const opreg_paged_attn_decode *p = problem;
@@ -213,48 +255,48 @@ uint64_t tensor_attention_workspace(const opreg_device *dev, const void *problem
     return split_attention_workspace(dev, problem);
 }
 
-/* Shared bytes of a chained launch.  Its blocks come while those of the call ahead still leave, one
- * multiprocessor after another: no more may fit on one than it has of them when all are there. */
-static uint32_t evenly_spread(const gpu_launch *part, uint32_t units) {
-    uint64_t blocks = (uint64_t)part->grid_x * part->grid_y * part->grid_z;
-    uint32_t share = blocks < 8u * (uint64_t)units ? (uint32_t)((blocks + units - 1u) / units) : 8u;
-    uint32_t bytes = SPLIT_SHARE_BYTES(share);
-    return bytes > part->shared ? bytes : part->shared;
+/* Keys that a cluster's waves take at a time. */
+static int64_t keys_of_cluster(uint32_t cluster) {
+    return (int64_t)cluster * TENSOR_WAVES * TENSOR_KEYS;
 }
 
-static opreg_status run_split(void *state, const opreg_paged_attn_decode *p, const opreg_call *call,
-                              uint32_t symbol, int32_t heads, uint32_t threads) {
+/* Blocks that share a row of keys: as many as are on the device at once and have keys.  Two alone on
+ * their multiprocessors are faster than four where each wave has some groups. */
+static uint32_t cluster_of(const opreg_paged_attn_decode *p, int64_t rows, uint32_t units) {
+    uint32_t cluster = 1;
+    while (cluster < TENSOR_MOST_CLUSTER && rows * cluster * 2 <= (int64_t)units &&
+           keys_of_cluster(cluster) < p->max_seq_len) {
+        cluster *= 2;
+    }
+    return cluster == 4 && 4 * keys_of_cluster(2) <= p->max_seq_len ? 2 : cluster;
+}
+
+/* Where each wave has some groups, a block has its multiprocessor for itself and more tiles; else two
+ * share it, which may be of two calls.  More than two blocks a cluster are not alone: some clusters
+ * would not find a place.  Few rows of many keys leave half of the device idle: split_attention is
+ * faster. */
+opreg_status tensor_attention_run(void *state, const void *problem, const opreg_call *call) {
+    const opreg_paged_attn_decode *p = problem;
     const gpu_plan *plan = state;
-    const struct split_kernel *kernel = kernel_of(symbol);
-    split_args args = {.parts = 0};
-    gpu_launch part = {symbol, 1, 1, 1, threads, kernel->shared, plan->chained};
+    uint32_t units = gpu_units(plan->device), heads = (uint32_t)chunks_of(p, TENSOR_HEADS);
+    int64_t rows = (int64_t)p->tokens * p->kv_heads * heads;
+    uint32_t cluster = cluster_of(p, rows, units), symbol, tiles;
+    int several = 4 * keys_of_cluster(cluster) <= p->max_seq_len;
+    gpu_launch launch = {0, (uint32_t)p->kv_heads * heads, (uint32_t)p->tokens, cluster,
+                         32u * TENSOR_WAVES, 0, plan->chained};
+    split_args args;
     if (p->tokens == 0) {
         return OPREG_OK;
     }
-    fill_args(&args, p, call, run_shift_of(p, heads, gpu_units(plan->device) * kernel->blocks),
-              plan->chained);
-    part.grid_x = (uint32_t)(p->kv_heads * chunks_of(p, heads));
-    part.grid_y = args.parts > 1 ? (uint32_t)args.parts : 1u; /* a row of no keys too */
-    part.grid_z = (uint32_t)p->tokens;
-    if (plan->chained) {
-        part.shared = evenly_spread(&part, gpu_units(plan->device));
+    if (cluster > 2 && several) {
+        return split_attention_run(state, problem, call);
     }
-    return run_both(plan, p, call, &part, &args);
-}
-
-opreg_status split_attention_run(void *state, const void *problem, const opreg_call *call) {
-    const opreg_paged_attn_decode *p = problem;
-    const gpu_plan *plan = state;
-    if (!caches_are_aligned(call)) { /* the same bits */
-        return base_attention_run(state, problem, call);
-    }
-    int32_t heads = heads_of(p, gpu_units(plan->device));
-    return run_split(state, p, call, symbol_of(p->head_dim, heads, p->kv_dtype), heads,
-                     (uint32_t)p->head_dim);
-}
-
-opreg_status tensor_attention_run(void *state, const void *problem, const opreg_call *call) {
-    const opreg_paged_attn_decode *p = problem;
-    return run_split(state, p, call, symbol_of(p->head_dim, -1, p->kv_dtype), TENSOR_HEADS,
-                     32 * TENSOR_WAVES);
+    symbol = symbol_of(p->head_dim, -1, p->kv_dtype);
+    tiles = rows * cluster <= units && several ? kernel_of(symbol)->many : kernel_of(symbol)->few;
+    args = args_of(p, call, plan->chained);
+    args.parts = (int32_t)tiles;
+    launch.symbol = symbol;
+    launch.shared = SPLIT_TENSOR_BYTES((uint32_t)p->head_dim, (uint32_t)element_of(p->kv_dtype),
+                                       tiles);
+    return gpu_run_clusters(call->host, plan->device, &launch, cluster, &args, call->stream);
 }

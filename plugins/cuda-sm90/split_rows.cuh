@@ -6,6 +6,7 @@
 
 #include "attention.cuh"
 #include "split_args.h"
+#include "tensor.cuh"
 
 /* What a block works on: grid (KV heads * chunks of HEADS query heads, parts, tokens). */
 struct split_place {
@@ -69,10 +70,6 @@ DEVICE row_offsets rows_at(const split_args &args, int32_t kv_head, int32_t posi
     uint32_t head = (uint32_t)kv_head;
     return {of * args.k_block8 + slot * args.k_slot8 + head * args.k_head8,
             of * args.v_block8 + slot * args.v_slot8 + head * args.v_head8};
-}
-
-DEVICE uint32_t shared_address(const void *p) {
-    return (uint32_t)__cvta_generic_to_shared(p);
 }
 
 /* Starts a copy of BYTES to shared memory; zeros where `there` is false, and nothing is read. */

@@ -1,420 +1,349 @@
 /* SPDX-License-Identifier: MIT
- * tensor_attention.cuh - paged_attn_decode on tensor cores, over the same segments and merges as
- * split_attention, within a segment in another order.
+ * tensor_attention.cuh - paged_attn_decode on tensor cores in one launch, in an order of its own.
  *
- * A block is a run of segments of one KV head and four of its query heads; a wave has 64
- * neighbouring positions of each segment, in four slots of 16 rows that hold K and then V.  Scores
- * are q * K^T: q's rows are the heads' upper halves, then their lower ones, each of the cache's
- * type, so that q counts with twice the cache's precision.  The weights lie as the second product,
- * V^T * weights, wants them, again as upper and lower halves.  One maximum a wave and segment.
+ * The blocks of a cluster (along z) share a KV head and four of its query heads.  A wave takes
+ * every so many groups of 32 keys, through its own ring of tiles of 16 rows (K, K, V, V), and keeps
+ * one maximum, sum and output a head over all of them.  Scores are K * q^T, outputs V^T *
+ * weights^T: the eight columns are the heads' upper and lower halves beside each other, each of the
+ * cache's type, so that q and the weights count with twice its precision, and a lane has one head,
+ * lane % 4.  In the end a block merges its waves and gives every block of the cluster its share of
+ * the outputs.
  *
- * A cache of fp8 becomes f16, exactly, between shared memory and the products.  Two neighbours are one
- * element of a loaded block then, so that a lane's elements of a row are four neighbours, and rows g
- * and g + 8 of an output are neighbouring columns of V. */
+ * Loops are not unrolled where that is not needed: a short call runs through code that is in no
+ * cache. */
 #ifndef OPREG_SM90_TENSOR_ATTENTION_CUH
 #define OPREG_SM90_TENSOR_ATTENTION_CUH
 
-#include "split_finish.cuh"
+#include "cluster.cuh"
+#include "tensor_operands.cuh"
 
-template <int DIM, int ELEMENT> struct __align__(128) tensor_shared {
-    uint8_t slots[TENSOR_WAVES][4][16][TENSOR_ROW(ELEMENT * DIM)];
-    split_exchange<DIM, TENSOR_HEADS, TENSOR_WAVES> exchange;
-    uint32_t k_at[TENSOR_WAVES][64], v_at[TENSOR_WAVES][64];
+template <int DIM, int WAVES> struct __align__(128) tensor_shared {
+    uint8_t q[2 * TENSOR_HEADS]
+             [TENSOR_ROW(2 * DIM)]; /* of each head upper halves, then lower ones */
+    float back[TENSOR_HEADS];       /* what the head's scores are multiplied by   */
+    uint32_t masks[WAVES][4];       /* of a wave's groups: keys that are there    */
+    float wave_m[WAVES][TENSOR_HEADS], wave_l[WAVES][TENSOR_HEADS];
+    /* written by the blocks of the cluster, by their ranks: this block's share of their outputs */
+    float incoming[TENSOR_HEADS * DIM];
+    float m[TENSOR_MOST_CLUSTER][TENSOR_HEADS], l[TENSOR_MOST_CLUSTER][TENSOR_HEADS];
+    /* behind it the waves' rings */
 };
 
-template <uint32_t KV> DEVICE uint32_t pack_pair(float low, float high) {
-    uint32_t pair;
-    if (KV == OPREG_BF16) {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    } else {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+/* A wave's share of the keys: groups `index`, `index + stride` and so on, below `groups`; its ring
+ * has FEW or MANY tiles. */
+template <int DIM, uint32_t KV, int FEW, int MANY> struct tensor_wave {
+    typedef tensor_cache<KV> cache;
+    static const uint32_t operand = cache::operand;
+    static const int bytes = cache::element * DIM, row = TENSOR_ROW(bytes), tile = 16 * row;
+    static const int tiles = DIM / 16, steps = cache::steps;
+    const split_args &args;
+    visible_keys keys;
+    int32_t kv_head, index, groups, stride;
+    int32_t asked, page;    /* the group asked for last; the page of the lane's key in the next   */
+    row_offsets rows;       /* of the lane's key in the group asked for last                      */
+    uint32_t there, *masks; /* keys of that group that are there; of up to four groups, by number */
+    uint32_t count, part;   /* groups asked for; what comes next of the last one                  */
+    uint32_t k_lane, v_lane, ring, ring_bytes;
+    uint32_t slot; /* of the tile at hand, and of the one that comes into its place */
+    uint32_t q[tiles][2], weights[4];
+    float scale, m, l, s[4], o[tiles][4];
+
+    __device__ __forceinline__ int32_t page_of_group(int32_t group) const {
+        int32_t position = group * 32 + (int32_t)lane_index();
+        return group < groups ? page_in_view(args, keys, position) : -1;
     }
-    return pair;
-}
 
-template <uint32_t KV> DEVICE void unpack_pair(uint32_t pair, float *low, float *high) {
-    if (KV == OPREG_BF16) {
-        *low = __uint_as_float(pair << 16);
-        *high = __uint_as_float(pair & 0xffff0000u);
-    } else {
-        asm("cvt.f32.f16 %0, %1;" : "=f"(*low) : "h"((unsigned short)pair));
-        asm("cvt.f32.f16 %0, %1;" : "=f"(*high) : "h"((unsigned short)(pair >> 16)));
-    }
-}
-
-/* Two values as a pair of the cache's type, or as what that leaves of them. */
-template <uint32_t KV> DEVICE uint32_t half_of_pair(float low, float high, bool rest) {
-    float a, b;
-    uint32_t pair = pack_pair<KV>(low, high);
-    unpack_pair<KV>(pair, &a, &b);
-    return rest ? pack_pair<KV>(low - a, high - b) : pair;
-}
-
-template <uint32_t KV>
-DEVICE void multiply16(float *d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                       uint32_t b1) {
-    if (KV == OPREG_BF16) {
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-    } else {
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-    }
-}
-
-/* Four blocks of 8 rows by 16 bytes; a lane gives one row's address. */
-DEVICE void load_blocks(uint32_t *a, uint32_t address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
-                 : "r"(address)
-                 : "memory");
-}
-DEVICE void load_blocks_transposed(uint32_t *a, uint32_t address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-/* Two of fp8 to f16. */
-DEVICE uint32_t widen_pair(uint32_t two) {
-    uint32_t pair;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)two));
-    return pair;
-}
-
-/* How a cache's rows become operands: their type there, bytes of an element, elements of 32 bytes. */
-template <uint32_t KV> struct tensor_cache {
-    static const bool small = KV == OPREG_F8_E4M3;
-    static const uint32_t operand = small ? (uint32_t)OPREG_F16 : KV;
-    static const int element = small ? 1 : 2, steps = small ? 2 : 1;
-};
-
-/* Where a piece of 16 bytes of a row lies in it. */
-template <int BYTES> DEVICE uint32_t piece_at(uint32_t row, uint32_t piece) {
-    return TENSOR_ROW(BYTES) == 128 ? (piece ^ (row & 7u)) * 16u : piece * 16u;
-}
-
-/* And the piece so many bytes behind that at `first`, a multiple of 32. */
-template <int BYTES> DEVICE uint32_t pair_at(uint32_t first, int bytes) {
-    return TENSOR_ROW(BYTES) == 128 ? first ^ (uint32_t)bytes : first + (uint32_t)bytes;
-}
-
-/* 16 rows into a slot that all lanes have read; keys has a bit a row that is there. */
-template <int BYTES>
-DEVICE void bring_tile(uint32_t slot, const uint8_t *from, const uint32_t *at, uint32_t keys,
-                       bool aligned) {
-    constexpr int PIECES = BYTES / 16, ROWS = 32 / PIECES; /* rows of one copy of the wave */
-    uint32_t lane = lane_index(), row = lane / PIECES, piece = lane % PIECES;
-    if (!aligned) {
-#pragma unroll 1
-        for (uint32_t r = row; r < 16u; r += ROWS) {
-            const uint8_t *source = from + (uint64_t)(at[r] + piece * 2u) * 8u;
-            uint32_t w[4] = {0u, 0u, 0u, 0u};
-            if (keys >> r & 1u) {
-#pragma unroll
-                for (int i = 0; i < 16; i++) {
-                    w[i / 4] |= (uint32_t)source[i] << 8 * (i & 3);
-                }
+    /* Asks for the tile that comes next; those of a group come in order. */
+    __device__ __forceinline__ void ask() {
+        if (part == 0u) {
+            asked += stride;
+            rows = rows_at(args, kv_head, asked * 32 + (int32_t)lane_index(), page);
+            there = wave_ballot(page >= 0);
+            if (lane_index() == 0u) {
+                masks[count & 3u] = there;
             }
-            asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(
-                             slot + r * TENSOR_ROW(BYTES) + piece_at<BYTES>(r, piece)),
-                         "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
-                         : "memory");
+            count++;
+            page = page_of_group(asked + stride);
+            if (asked + stride >= groups) { /* the last one */
+                let_next_launch_start();
+            }
         }
-        return;
+        if (asked < groups) {
+            bool keys_part = part < 2u;
+            bring_rows<bytes>(ring + slot, (const uint8_t *)(keys_part ? args.base.k : args.base.v),
+                              keys_part ? rows.k : rows.v, (part & 1u) * 16u, there,
+                              args.aligned != 0);
+        }
+        close_copies();
+        part = (part + 1u) & 3u;
+        slot = slot + tile == ring_bytes ? 0u : slot + tile;
     }
-#pragma unroll 4
-    for (int i = 0; i < 16 / ROWS; i++) {
-        uint32_t r = row + (uint32_t)(i * ROWS);
-        copy_later<16>(slot + r * TENSOR_ROW(BYTES) + piece_at<BYTES>(r, piece),
-                       from + (uint64_t)(at[r] + piece * 2u) * 8u, (keys & 1u << r) != 0u);
-    }
-}
 
-template <uint32_t TYPE> DEVICE float query_element(const void *q, int64_t at) {
-    float value;
-    if (TYPE == OPREG_F32) {
-        return ((const float *)q)[at];
-    }
-    if (TYPE == OPREG_BF16) {
-        return bf16_to_f32(((const uint16_t *)q)[at]);
-    }
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(((const uint16_t *)q)[at]));
-    return value;
-}
-
-/* q of the lane's head: elements 16k + 2t, + 1, + 8, + 9 as pairs, or with fp8 16k + 4t .. + 3.  f16 has
- * q scaled by a power of two that keeps it in range; the scores are to be multiplied by what is
- * returned. */
-template <int DIM, uint32_t KV, uint32_t TYPE>
-DEVICE float load_queries(const void *q, int64_t at, bool rest, uint32_t (*pairs)[2]) {
-    constexpr uint32_t OPERAND = tensor_cache<KV>::operand;
-    constexpr bool SMALL = tensor_cache<KV>::small;
-    int t = (int)(lane_index() & 3u);
-    float back = 1.0f, to = 1.0f, values[DIM / 16][4];
+    /* Scores of keys g and g + 8 of the tile at hand, of the lane's head. */
+    __device__ __forceinline__ void score(float *first, float *second) const {
+        float d[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}};
 #pragma unroll
-    for (int k = 0; k < DIM / 16; k++) {
+        for (int i = 0; i < tiles / steps; i++) {
+            uint32_t x[4];
+            load_blocks(x, k_lane + slot + i * 32);
+            if constexpr (cache::small) {
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    uint32_t low = x[2 * half], high = x[2 * half + 1];
+                    multiply16<operand>(d[half], widen_pair(low), widen_pair(high),
+                                        widen_pair(low >> 16), widen_pair(high >> 16),
+                                        q[2 * i + half][0], q[2 * i + half][1]);
+                }
+            } else {
+                multiply16<operand>(d[i & 1], x[0], x[1], x[2], x[3], q[i][0], q[i][1]);
+            }
+        }
+        *first = (d[0][0] + d[1][0]) + (d[0][1] + d[1][1]);
+        *second = (d[0][2] + d[1][2]) + (d[0][3] + d[1][3]);
+    }
+
+    /* The group's scores to weights; what was there before is brought to the new maximum. */
+    __device__ __forceinline__ void weigh(uint32_t mask) {
+        const attention_args &a = args.base;
+        float most = m;
+        if (a.softcap != 0.0f) {
+#pragma unroll 1
+            for (int i = 0; i < 4; i++) {
+                float capped = canonical_score(s[0], 1.0f, scale, a.softcap);
+                s[0] = s[1], s[1] = s[2], s[2] = s[3], s[3] = capped;
+            }
+        }
+        float times = a.softcap != 0.0f ? 1.0f : scale;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            int of = SMALL ? 4 * t + i : 2 * t + (i & 1) + 8 * (i / 2);
-            values[k][i] = query_element<TYPE>(q, at + 16 * k + of);
+            s[i] = s[i] * times;
+            s[i] = mask >> 8 * i & 1u ? s[i] : float_of(0xff800000u);
+            most = fmaxf(most, s[i]);
+        }
+        most = fmaxf(most, wave_xor(most, 4));
+        most = fmaxf(most, wave_xor(most, 8));
+        most = fmaxf(most, wave_xor(most, 16));
+        float factor = part_factor(m, most);
+        m = most;
+        l = l * factor;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float weight = mask >> 8 * i & 1u ? power_below(s[i] - most) : 0.0f, upper, lower;
+            l = l + weight;
+            unpack_pair<operand>(pack_pair<operand>(weight, 0.0f), &upper, &lower);
+            weights[i] = turned_block(pack_pair<operand>(weight, weight - upper));
+        }
+#pragma unroll
+        for (int n = 0; n < tiles; n++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                o[n][i] = o[n][i] * factor;
+            }
         }
     }
-    if (OPERAND == OPREG_F16 && TYPE != OPREG_F16) {
-        float most = 0.0f;
+
+    __device__ __forceinline__ void add_values(uint32_t w0, uint32_t w1) {
 #pragma unroll
-        for (int i = 0; i < DIM / 4; i++) {
-            most = fmaxf(most, fabsf(values[i / 4][i & 3]));
-        }
-        most = fmaxf(most, wave_xor(most, 1));
-        most = fmaxf(most, wave_xor(most, 2));
-        uint32_t exponent = bits_of(most) >> 23;
-        if (exponent > 30u && exponent < 225u) {
-            back = float_of(exponent << 23);
-            to = float_of((254u - exponent) << 23);
+        for (int n = 0; n < tiles; n += steps) {
+            uint32_t x[4];
+            load_blocks_transposed(x, v_lane + slot + n * (32 / steps));
+            if constexpr (cache::small) {
+#pragma unroll
+                for (int i = 0; i < 4; i++) { /* a column's two keys beside each other */
+                    x[i] = __byte_perm(x[i], 0u, 0x3120u);
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    multiply16<operand>(o[n + i], widen_pair(x[i]), widen_pair(x[i] >> 16),
+                                        widen_pair(x[2 + i]), widen_pair(x[2 + i] >> 16), w0, w1);
+                }
+            } else {
+                multiply16<operand>(o[n], x[0], x[1], x[2], x[3], w0, w1);
+            }
         }
     }
+
+    /* All groups of the wave. */
+    __device__ __forceinline__ void attend() {
+        uint32_t done = 0u, g = lane_index() >> 2;
+#pragma unroll 1
+        for (; index < groups; index += stride, done++) {
 #pragma unroll
-    for (int k = 0; k < DIM / 16; k++) {
+            for (int p = 0; p < 4; p++) {
+                if (ring_bytes == FEW * tile) {
+                    wait_for_copies<FEW - 1>();
+                } else {
+                    wait_for_copies<MANY - 1>();
+                }
+                wave_barrier();
+                if (p < 2) {
+                    s[0] = s[2];
+                    s[1] = s[3];
+                    score(&s[2], &s[3]);
+                } else {
+                    add_values(p == 2 ? weights[0] : weights[2], p == 2 ? weights[1] : weights[3]);
+                }
+                if (p == 1) {
+                    weigh(masks[done & 3u] >> g);
+                }
+                wave_barrier(); /* the tile is read */
+                ask();
+            }
+        }
+        wait_for_copies<0>();
+        wave_barrier();
+    }
+};
+
+/* Stores neighbouring floats at the same place of another block's shared memory. */
+template <int COUNT> DEVICE void store_at_rank(const float *mine, uint32_t rank, const float *v) {
+    uint32_t at = at_rank(mine, rank);
+    if constexpr (COUNT >= 4) {
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            pairs[k][i] = half_of_pair<OPERAND>(values[k][2 * i] * to, values[k][2 * i + 1] * to, rest);
+        for (int i = 0; i < COUNT; i += 4) {
+            cluster_store(at + 4u * (uint32_t)i, make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]));
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            cluster_store(at + 4u * (uint32_t)i, v[i]);
         }
     }
-    return back;
 }
 
-/* The run's segments that have keys. */
-template <int DIM, uint32_t KV>
-DEVICE void attend_run(const split_args &args, const split_place &place,
-                       tensor_shared<DIM, tensor_cache<KV>::element> &shared,
-                       thread_part<DIM / 32> *part) {
-    typedef tensor_cache<KV> cache;
-    constexpr uint32_t OPERAND = cache::operand;
-    constexpr int BYTES = cache::element * DIM;
-    constexpr uint32_t ROW = TENSOR_ROW(BYTES), SLOT = 16 * ROW;
+/* Grid: (KV heads * chunks of four query heads, tokens, blocks of the cluster). */
+template <int DIM, uint32_t KV, int WAVES, int FEW, int MANY>
+DEVICE void tensor_attend(const split_args &args) {
+    typedef tensor_wave<DIM, KV, FEW, MANY> wave_type;
+    typedef tensor_shared<DIM, WAVES> memory;
+    constexpr int PART = DIM + 8, THREADS = 32 * WAVES, PER = TENSOR_HEADS * DIM / THREADS;
+    extern __shared__ __align__(128) uint8_t tensor_memory[];
+    memory &shared = *(memory *)tensor_memory;
+    uint8_t *rings = tensor_memory + sizeof(memory);
     const attention_args &a = args.base;
-    bool aligned = args.aligned != 0;
     uint32_t lane = lane_index(), wave = wave_index(), g = lane >> 2, t = lane & 3u;
-    const uint8_t *k_from = (const uint8_t *)a.k, *v_from = (const uint8_t *)a.v;
-    uint32_t *k_at = shared.k_at[wave], *v_at = shared.v_at[wave];
-    uint32_t slots = shared_address(shared.slots[wave]);
-    /* a lane finds two rows of a segment, one segment ahead */
-    int32_t position = place.first * CANONICAL_SEGMENT + (int32_t)(64u * wave + lane), page[2];
-    uint32_t mask[2], next_mask[2] = {0u, 0u};
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        page[i] = page_in_view(args, place.keys, position + 32 * i);
-    }
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        row_offsets rows = rows_at(args, place.kv_head, position + 32 * i, page[i]);
-        k_at[lane + 32 * i] = rows.k;
-        v_at[lane + 32 * i] = rows.v;
-        mask[i] = wave_ballot(page[i] >= 0);
-    }
-    wave_barrier();
-    wait_where_new(args, place, 64 * (int32_t)(wave + 1u));
-#pragma unroll
-    for (int c = 0; c < 4; c++) {
-        bring_tile<BYTES>(slots + c * SLOT, k_from, k_at + 16 * c, mask[c / 2] >> 16 * (c & 1),
-                        aligned);
-        close_copies();
+    uint32_t rank = cluster_rank(), size = cluster_size();
+    int32_t token = (int32_t)block_y(), group = a.q_heads / a.kv_heads;
+    int32_t chunks = (group + TENSOR_HEADS - 1) / TENSOR_HEADS;
+    int32_t kv_head = (int32_t)block_x() / chunks;
+    int32_t first_head = kv_head * group + (int32_t)block_x() % chunks * TENSOR_HEADS;
+    int32_t last_head = kv_head * group + group - 1;
+    cluster_arrive(); /* this block runs */
+    wave_type w = {args, keys_of_token(a, token), kv_head};
+    w.stride = (int32_t)size * WAVES;
+    w.index = w.keys.begin / 32 + (int32_t)(rank * WAVES + wave);
+    w.groups = w.keys.end / 32 + (w.keys.end % 32 != 0);
+    w.asked = w.index - w.stride;
+    w.page = w.page_of_group(w.index);
+    w.masks = shared.masks[wave];
+    w.count = w.part = w.slot = 0u;
+    w.ring_bytes = (uint32_t)(args.parts * wave_type::tile);
+    w.ring = shared_address(rings) + wave * w.ring_bytes;
+    w.k_lane = w.ring + (lane & 15u) * wave_type::row + (lane >> 4) * 16u;
+    w.v_lane = w.ring + ((lane & 7u) + (lane >> 4) * 8u) * wave_type::row + (lane >> 3 & 1u) * 16u;
+#pragma unroll 1
+    for (int32_t i = 0; i < args.parts; i++) {
+        /* the launch ahead may write the rows of the request's own queries */
+        int32_t end = (w.index + i / 4 * w.stride) * 32 + i % 2 * 16 + 16;
+        if (args.chained != 0u && end > w.keys.end - a.max_q) {
+            wait_for_launch_ahead();
+        }
+        w.ask();
     }
     wait_for_launch_ahead();
-    bool rest = g >= 4u; /* the lane's row of q, and column of weights, is of lower halves */
-    int64_t head = place.first_head + (int32_t)(g & 3u);
-    head = head < place.last_head ? head : place.last_head;
-    uint32_t q[DIM / 16][2];
-    int64_t q_at = place.token * a.q_stride + head * DIM;
-    float back = a.q_dtype == OPREG_F32    ? load_queries<DIM, KV, OPREG_F32>(a.q, q_at, rest, q)
-                 : a.q_dtype == OPREG_BF16 ? load_queries<DIM, KV, OPREG_BF16>(a.q, q_at, rest, q)
-                                           : load_queries<DIM, KV, OPREG_F16>(a.q, q_at, rest, q);
-    float scale = a.scale * back;
-    if constexpr (cache::small) {
-        scale = scale * a.k_scale[place.kv_head];
+    if (wave < TENSOR_HEADS) {
+        int32_t head = first_head + (int32_t)wave;
+        head = head < last_head ? head : last_head;
+        prepare_query<DIM, KV>(a, token * a.q_stride + (int64_t)head * DIM, shared.q[2u * wave],
+                               &shared.back[wave]);
     }
-    /* the row and the half of 32 bytes whose address the lane gives; of piece pairs from the first on */
-    uint32_t block = slots + ((lane & 7u) + (lane >> 4) * 8u) * ROW;
-    uint32_t first = piece_at<BYTES>(lane, lane >> 3 & 1u);
+    block_barrier();
+#pragma unroll
+    for (int i = 0; i < wave_type::tiles; i += 2) {
+        load_blocks(w.q[i],
+                    shared_address(shared.q[lane & 7u]) + (lane >> 3) * 16u + (uint32_t)i * 32u);
+    }
+    w.scale = a.scale * shared.back[t];
+    if constexpr (wave_type::cache::small) {
+        w.scale = w.scale * a.k_scale[kv_head];
+    }
+    w.m = float_of(0xff800000u);
+    w.l = 0.0f;
+#pragma unroll
+    for (int n = 0; n < wave_type::tiles; n++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            w.o[n][i] = 0.0f;
+        }
+    }
+    w.attend();
+    /* the wave's part, in its ring */
+    float *mine = (float *)(rings + wave * w.ring_bytes);
+#pragma unroll
+    for (int n = 0; n < wave_type::tiles; n++) {
+        float *to = mine + t * PART + 16u * (uint32_t)n + (wave_type::cache::small ? 2u * g : g);
+        to[0] = w.o[n][0] + w.o[n][1];
+        to[wave_type::cache::small ? 1 : 8] = w.o[n][2] + w.o[n][3];
+    }
+    w.l = w.l + wave_xor(w.l, 4);
+    w.l = w.l + wave_xor(w.l, 8);
+    w.l = w.l + wave_xor(w.l, 16);
+    if (g == 0u) {
+        shared.wave_m[wave][t] = w.m;
+        shared.wave_l[wave][t] = w.l;
+    }
+    block_barrier();
+    /* the block's part, PER neighbouring elements a thread */
+    uint32_t element = thread_index() * PER, of = element / DIM, share = TENSOR_HEADS * DIM / size;
+    float most = float_of(0xff800000u), sum = 0.0f;
+    __align__(16) float value[PER], add[PER];
+#pragma unroll
+    for (int i = 0; i < WAVES; i++) {
+        most = fmaxf(most, shared.wave_m[i][of]);
+    }
+#pragma unroll
+    for (int i = 0; i < PER; i++) {
+        value[i] = 0.0f;
+    }
+#pragma unroll 4
+    for (int i = 0; i < WAVES; i++) {
+        float factor = part_factor(shared.wave_m[i][of], most);
+        sum = sum + shared.wave_l[i][of] * factor;
+        copy_floats<PER>(
+            (const float *)(rings + (uint32_t)i * w.ring_bytes) + of * PART + element % DIM, add);
+#pragma unroll
+        for (int e = 0; e < PER; e++) {
+            value[e] = value[e] + add[e] * factor;
+        }
+    }
+    cluster_leave(); /* all blocks of the cluster run */
+    store_at_rank<PER>(&shared.incoming[rank * share + element % share], element / share, value);
+    uint32_t to = thread_index() % (DIM / PER);
+    if (to < size) {
+        store_at_rank<1>(&shared.m[rank][of], to, &most);
+        store_at_rank<1>(&shared.l[rank][of], to, &sum);
+    }
+    cluster_barrier();
 #pragma unroll 1
-    for (int32_t segment = place.first; segment < place.end; segment++) {
-        bool more = segment + 1 < place.end;
-        if (!more) {
-            let_next_launch_start();
+    for (uint32_t e = thread_index(); e < share; e += THREADS) {
+        int32_t in_chunk = (int32_t)((rank * share + e) / DIM), head = first_head + in_chunk;
+        part_sums sums = {float_of(0xff800000u), 0.0f, false};
+        float row = 0.0f;
+#pragma unroll 2
+        for (uint32_t r = 0; r < size; r++) {
+            sums.m = fmaxf(sums.m, shared.m[r][in_chunk]);
         }
-        position += CANONICAL_SEGMENT;
-        page[0] = more ? page_in_view(args, place.keys, position) : -1;
-        page[1] = more ? page_in_view(args, place.keys, position + 32) : -1;
-        float s[4][4];
-#pragma unroll
-        for (int c = 0; c < 4; c++) {
-            float d[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}};
-            wait_for_copies<3>();
-            wave_barrier();
-#pragma unroll
-            for (int k = 0; k < DIM / 16; k += cache::steps) {
-                uint32_t b[4];
-                load_blocks(b, block + c * SLOT + pair_at<BYTES>(first, k * (32 / cache::steps)));
-                if constexpr (cache::small) {
-#pragma unroll
-                    for (int i = 0; i < 4; i++) {
-                        multiply16<OPERAND>(d[i / 2], q[k + i % 2][0], 0u, q[k + i % 2][1], 0u,
-                                            widen_pair(b[i]), widen_pair(b[i] >> 16));
-                    }
-                } else {
-                    multiply16<OPERAND>(d[0], q[k][0], 0u, q[k][1], 0u, b[0], b[1]);
-                    multiply16<OPERAND>(d[1], q[k][0], 0u, q[k][1], 0u, b[2], b[3]);
-                }
-            }
-            wave_barrier();
-            bring_tile<BYTES>(slots + c * SLOT, v_from, v_at + 16 * c, mask[c / 2] >> 16 * (c & 1),
-                            aligned);
-            close_copies();
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                s[c][i] = d[i / 2][i & 1] + wave_xor(d[i / 2][i & 1], 16);
-            }
+#pragma unroll 2
+        for (uint32_t r = 0; r < size; r++) {
+            float factor = part_factor(shared.m[r][in_chunk], sums.m);
+            sums.l = sums.l + shared.l[r][in_chunk] * factor;
+            row = row + shared.incoming[r * share + e] * factor;
         }
-        wave_barrier(); /* the rows of V are asked for */
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            row_offsets rows = rows_at(args, place.kv_head, position + 32 * i, page[i]);
-            k_at[lane + 32 * i] = rows.k;
-            v_at[lane + 32 * i] = rows.v;
-            next_mask[i] = wave_ballot(page[i] >= 0);
+        sums.any = sums.l != 0.0f;
+        if (head <= last_head) {
+            store_element(a, token, head, (int32_t)((rank * share + e) % DIM), row, sums);
         }
-        /* weights: key 16c + 8 (i / 2) + 2t + (i & 1) */
-        part_sums sums = {float_of(0xff800000u), 0.0f, (mask[0] | mask[1]) != 0u};
-        uint32_t weights[4][2];
-        if (a.softcap != 0.0f) {
-#pragma unroll
-            for (int i = 0; i < 16; i++) {
-                s[i / 4][i & 3] = canonical_score(s[i / 4][i & 3], 1.0f, scale, a.softcap);
-            }
-        } else {
-#pragma unroll
-            for (int i = 0; i < 16; i++) {
-                s[i / 4][i & 3] *= scale;
-            }
-        }
-#pragma unroll
-        for (int c = 0; c < 4; c++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                bool there = mask[c / 2] >> (16 * (c & 1) + 8 * (i / 2) + 2 * t + (i & 1)) & 1u;
-                s[c][i] = there ? s[c][i] : float_of(0xff800000u);
-                sums.m = fmaxf(sums.m, s[c][i]);
-            }
-        }
-        sums.m = fmaxf(sums.m, wave_xor(sums.m, 1));
-        sums.m = fmaxf(sums.m, wave_xor(sums.m, 2));
-#pragma unroll
-        for (int c = 0; c < 4; c++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float weight;
-                asm("ex2.approx.f32 %0, %1;"
-                    : "=f"(weight)
-                    : "f"((s[c][i] - sums.m) * 0x1.715476p0f));
-                s[c][i] = mask[c / 2] >> (16 * (c & 1) + 8 * (i / 2) + 2 * t + (i & 1)) & 1u
-                              ? weight
-                              : 0.0f;
-                sums.l = sums.l + s[c][i];
-            }
-            weights[c][0] = half_of_pair<OPERAND>(s[c][0], s[c][1], rest);
-            weights[c][1] = half_of_pair<OPERAND>(s[c][2], s[c][3], rest);
-        }
-        sums.l = sums.l + wave_xor(sums.l, 1);
-        sums.l = sums.l + wave_xor(sums.l, 2);
-        wave_barrier(); /* the rows of the next K are known */
-        float o[DIM / 16][4];
-#pragma unroll
-        for (int n = 0; n < DIM / 16; n++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                o[n][i] = 0.0f;
-            }
-        }
-#pragma unroll
-        for (int c = 0; c < 4; c++) {
-            wait_for_copies<3>();
-            wave_barrier();
-#pragma unroll
-            for (int n = 0; n < DIM / 16; n += cache::steps) {
-                uint32_t v[4];
-                load_blocks_transposed(
-                    v, block + c * SLOT + pair_at<BYTES>(first, n * (32 / cache::steps)));
-                if constexpr (cache::small) {
-#pragma unroll
-                    for (int i = 0; i < 4; i++) { /* a column's two keys beside each other */
-                        v[i] = __byte_perm(v[i], 0u, 0x3120u);
-                    }
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        multiply16<OPERAND>(o[n + i], widen_pair(v[i]), widen_pair(v[i] >> 16),
-                                            widen_pair(v[2 + i]), widen_pair(v[2 + i] >> 16),
-                                            weights[c][0], weights[c][1]);
-                    }
-                } else {
-                    multiply16<OPERAND>(o[n], v[0], v[1], v[2], v[3], weights[c][0], weights[c][1]);
-                }
-            }
-            wave_barrier();
-            if (more) {
-                bring_tile<BYTES>(slots + c * SLOT, k_from, k_at + 16 * c,
-                                next_mask[c / 2] >> 16 * (c & 1), aligned);
-            }
-            close_copies();
-        }
-        split_exchange<DIM, TENSOR_HEADS, TENSOR_WAVES> &x = shared.exchange;
-        block_barrier(); /* the segment ahead is read */
-        bool upper = t >= 2u;
-        uint32_t column = cache::small ? 2u * g + (upper ? 1u : 0u) : g + (upper ? 8u : 0u);
-#pragma unroll
-        for (int n = 0; n < DIM / 16; n++) {
-#pragma unroll
-            for (int i = 0; i < 2; i++) { /* both halves of a head's weights */
-                float keep = upper ? o[n][2 + i] : o[n][i], send = upper ? o[n][i] : o[n][2 + i];
-                x.o[wave][2u * (t & 1u) + (uint32_t)i][16u * (uint32_t)n + column] =
-                    keep + wave_xor(send, 2);
-            }
-        }
-        if (t == 0u && g < 4u) {
-            x.m[wave][g] = sums.m;
-            x.l[wave][g] = sums.l;
-        }
-        if (lane == 0u) {
-            x.any[wave] = sums.any;
-        }
-        block_barrier();
-        merge_waves<DIM, TENSOR_HEADS, TENSOR_WAVES>(x, part);
-        add_to_run<DIM, TENSOR_HEADS, TENSOR_WAVES>(x, segment - place.run, place.first - place.run,
-                                                    !more, part);
-        mask[0] = next_mask[0];
-        mask[1] = next_mask[1];
     }
-}
-
-template <int DIM, uint32_t KV> DEVICE void tensor_part(const split_args &args) {
-    extern __shared__ __align__(128) uint8_t split_memory[];
-    typedef tensor_shared<DIM, tensor_cache<KV>::element> memory;
-    memory &shared = *(memory *)split_memory;
-    split_place place;
-    thread_part<DIM / 32> part;
-    if (find_place<TENSOR_HEADS>(args, &place)) {
-        attend_run<DIM, KV>(args, place, shared, &part);
-    } else {
-        part.clear();
-        let_next_launch_start();
-        wait_for_launch_ahead();
-    }
-    finish<DIM, TENSOR_HEADS, TENSOR_WAVES>(args, place, part);
 }
 
 #endif /* OPREG_SM90_TENSOR_ATTENTION_CUH */

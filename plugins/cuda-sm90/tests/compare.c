@@ -243,6 +243,12 @@ int main(int argc, char **argv) {
                     "blocks=300 table_stride=200 len=9000 scale=0.09 flags=csr+lse",
                     kv[t], dims[d]);
             }
+            for (int t = 0; t < 4; t++) { /* a block for most multiprocessors, alone on it */
+                TRY(OPREG_OP_PAGED_ATTN_DECODE,
+                    "q=%s out=bf16 kv=%s seqs=40 hq=8 hk=2 d=%d block=16 blocks=300 table_stride=80 "
+                    "len=1200 scale=0.09",
+                    dtypes[t % 3], kv[t], dims[d]);
+            }
             for (int len = 15000; len <= 60000; len *= 4) { /* parts of up to 64, and more */
                 TRY(OPREG_OP_PAGED_ATTN_DECODE,
                     "q=bf16 out=f32 kv=bf16 seqs=1 hq=4 hk=1 d=%d block=64 blocks=1000 "
