@@ -79,6 +79,7 @@ static const gpu_image images[] = {
 #define ROWS32_SYMBOL(name, image, method)                                                         \
     {"rows32_" #name "_" method, SM90_IMAGE_##image, ROWS32_MOST_SHARED},
 #define ROWS32_SPREAD_0(name, image)
+#define ROWS32_SPREAD_8(name, image)            ROWS32_SYMBOL(name, image, "stream")
 #define ROWS32_SPREAD_16(name, image)                                                              \
     {"rows32_" #name "_ring", SM90_IMAGE_##image, ROWS32_TENSOR_SHARED},
 #define ROWS32_SPREAD_28(name, image)           ROWS32_SYMBOL(name, image, "spread")

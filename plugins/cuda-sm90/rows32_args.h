@@ -13,8 +13,8 @@ typedef struct rows32_args {
 } rows32_args;
 
 /* rows32_spread: waves of a block by format, 0 where rows32_one alone is as fast or faster, 16 where
- * rows32_ring has its place; the most rows of a block, floats of sums for each of them, and bytes of
- * tables of a grid's entries and of signs, 128 an entry. */
+ * rows32_ring has its place, 8 where rows32_stream has; the most rows of a block, floats of sums for
+ * each of them, and bytes of tables of a grid's entries and of signs, 128 an entry. */
 #define ROWS32_SPREAD_WAVES_q4_0         0
 #define ROWS32_SPREAD_WAVES_q4_1         0
 #define ROWS32_SPREAD_WAVES_q5_0         0
@@ -26,9 +26,9 @@ typedef struct rows32_args {
 #define ROWS32_SPREAD_WAVES_rocmfp4_fast 32
 #define ROWS32_SPREAD_WAVES_q2_0         32
 #define ROWS32_SPREAD_WAVES_q2_k         16
-#define ROWS32_SPREAD_WAVES_q3_k         0
-#define ROWS32_SPREAD_WAVES_q4_k         0
-#define ROWS32_SPREAD_WAVES_q5_k         0
+#define ROWS32_SPREAD_WAVES_q3_k         8
+#define ROWS32_SPREAD_WAVES_q4_k         8
+#define ROWS32_SPREAD_WAVES_q5_k         8
 #define ROWS32_SPREAD_WAVES_q6_k         0
 #define ROWS32_SPREAD_WAVES_iq4_xs       28
 #define ROWS32_SPREAD_WAVES_iq2_xxs      16
@@ -58,6 +58,11 @@ typedef struct rows32_args {
     ((ROWS32_RING_BASE + (bytes) + ROWS32_RING_ALIGNED - 1) / ROWS32_RING_ALIGNED *                \
          ROWS32_RING_ALIGNED -                                                                     \
      ROWS32_RING_BASE)
+
+/* rows32_stream: waves of a block, groups that each of them has on their way, blocks a multiprocessor. */
+#define ROWS32_STREAM_WAVES  8
+#define ROWS32_STREAM_STAGES 2
+#define ROWS32_STREAM_BLOCKS 2
 
 /* Shared memory of one block, in bytes from its start; what is not needed has no length. */
 typedef struct rows32_shared {

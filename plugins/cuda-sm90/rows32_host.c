@@ -135,12 +135,12 @@ uint32_t rows32_spread_table(const rows32_format *f) {
     }
 }
 
-/* Eight rows of a group in shared memory: rows of 16 bytes are apart so that lanes do not meet in a
+/* Sixteen rows of a group in shared memory: chunks of them are apart so that lanes do not meet in a
  * bank. */
 static uint32_t ring_item(const rows32_format *f) {
     uint32_t bytes = (uint32_t)gpu_format_find(f->id)->bytes;
     uint32_t pad = f->id == OPREG_Q2_K ? 16 : f->id == OPREG_IQ2_S ? 64 : 32;
-    return bytes / 16u * (128u + pad) + bytes % 16u * 8u;
+    return bytes / 16u * (256u + pad) + bytes % 16u * 16u;
 }
 
 static uint32_t shared_eight(const rows32_format *f, uint32_t waves) {
@@ -215,21 +215,41 @@ static int64_t ring_tables_at(int64_t bytes, const rows32_format *f) {
     return aligned ? ROWS32_RING_TABLES_AT(bytes) : bytes;
 }
 
-/* A block a multiprocessor, of whole turns over a row's accumulators, where what it has fits. */
-static int rings(const rows32_format *f, const matmul_args *args, int64_t blocks, int64_t rows,
+/* A block a multiprocessor, of whole sets of waves, where what it has fits. */
+static int rings(const rows32_format *f, const matmul_args *args, int64_t multiprocessors,
                  gpu_launch *l) {
-    int64_t units = args->k / f->values, most = units < 32 ? units : 32, turn = (most + 1) / 2;
-    int64_t waves = ROWS32_RING_WAVES / turn * turn;
+    int64_t parts = (args->n + 15) / 16, blocks = parts < multiprocessors ? parts : multiprocessors;
+    int64_t rows = (parts + blocks - 1) / blocks * 16, units = args->k / f->values;
+    int64_t most = units < 32 ? units : 32, turns = units > 32 ? 0 : (units + 15) / 16;
+    int64_t per = turns == 0 ? ROWS32_RING_WAVES : (units + turns - 1) / turns;
+    int64_t waves = ROWS32_RING_WAVES / per * per;
     int64_t tables = ring_tables_at((int64_t)shared_x(f, args->k) + rows * (most | 1) * 4, f);
-    int64_t shared = tables + waves * 4 * ring_item(f) +
+    int64_t shared = tables + waves * 2 * ring_item(f) +
                      (f->id == OPREG_Q2_K ? 0 : rows32_spread_table(f));
-    /* a row's last accumulator goes with the one before it; a step's would have none */
-    if (units < 2 || (units > 32 && units % 2 != 0) || shared > ROWS32_TENSOR_SHARED) {
+    if (units == 0 || rows > ROWS32_SPREAD_ROWS || shared > ROWS32_TENSOR_SHARED) {
         return 0;
     }
     l->symbol = f->symbol + ROWS32_ONE_W16 + 1u;
     l->grid_x = (uint32_t)blocks;
     l->block = (uint32_t)waves * 32u;
+    l->shared = (uint32_t)shared;
+    return 1;
+}
+
+/* Two blocks a multiprocessor that go from tile to tile, where there is work for the second and every wave
+ * has two groups; with very many tiles four waves each have more of them on their way. */
+static int streams(const rows32_format *f, const matmul_args *args, int64_t units, gpu_launch *l) {
+    int64_t tiles = (args->n + 31) / 32, blocks = ROWS32_STREAM_BLOCKS * units;
+    int64_t group = 32 * (int64_t)gpu_format_find(f->id)->bytes + 8;
+    int64_t shared = ROWS32_STREAM_WAVES * (ROWS32_STREAM_STAGES * group + 32 * 4) +
+                     shared_x(f, args->k);
+    if (tiles <= units || tiles >= 12 * units || args->k < 2 * ROWS32_STREAM_WAVES * f->values ||
+        shared > ROWS32_TENSOR_SHARED / ROWS32_STREAM_BLOCKS - 1024) {
+        return 0;
+    }
+    l->symbol = f->symbol + ROWS32_ONE_W16 + 1u;
+    l->grid_x = (uint32_t)(tiles < blocks ? tiles : blocks);
+    l->block = ROWS32_STREAM_WAVES * 32u;
     l->shared = (uint32_t)shared;
     return 1;
 }
@@ -241,13 +261,16 @@ static int spreads(const gpu_plan *plan, const rows32_format *f, const matmul_ar
     int64_t blocks = parts < units ? parts : units, rows = (parts + blocks - 1) / blocks * 8;
     int64_t shared = (int64_t)rows32_spread_table(f) + shared_x(f, args->k) +
                      rows * ROWS32_SPREAD_APART * 4;
-    if (f->spread_waves == 0 || args->pair || rows > ROWS32_SPREAD_ROWS) {
+    if (f->spread_waves == 0 || args->pair) {
         return 0;
     }
-    if (f->spread_waves == ROWS32_RING_WAVES) {
-        return rings(f, args, blocks, rows, l);
+    if (f->spread_waves == ROWS32_STREAM_WAVES) {
+        return streams(f, args, units, l);
     }
-    if (shared > ROWS32_MOST_SHARED) {
+    if (f->spread_waves == ROWS32_RING_WAVES) {
+        return rings(f, args, units, l);
+    }
+    if (rows > ROWS32_SPREAD_ROWS || shared > ROWS32_MOST_SHARED) {
         return 0;
     }
     l->symbol = f->symbol + (f->unit == 256u ? ROWS32_ONE_W16 + 1u : ROWS32_EIGHT_W8 + 1u);

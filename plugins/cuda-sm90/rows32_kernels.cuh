@@ -4,6 +4,7 @@
 #include "rows32_crossed.cuh"
 #include "rows32_ring.cuh"
 #include "rows32_spread.cuh"
+#include "rows32_stream.cuh"
 
 /* blocks a multiprocessor that registers must leave room for; 0 where the compiler decides */
 template <class F> struct resident_blocks { static const int least = 0; };
@@ -28,6 +29,11 @@ template <> struct resident_blocks<rows_q4_0> { static const int least = 5; };
     }
 #define ROWS32_KERNEL_SPREAD(name, waves) ROWS32_KERNEL_SPREAD_##waves(name)
 #define ROWS32_KERNEL_SPREAD_0(name)
+#define ROWS32_KERNEL_SPREAD_8(name)                                                               \
+    KERNEL __launch_bounds__(32 * ROWS32_STREAM_WAVES, ROWS32_STREAM_BLOCKS)                       \
+        rows32_##name##_stream(const __grid_constant__ rows32_args args) {                         \
+        rows32_stream<rows_##name>(args);                                                          \
+    }
 #define ROWS32_KERNEL_SPREAD_16(name)                                                              \
     KERNEL __launch_bounds__(32 * ROWS32_RING_WAVES, ROWS32_RING_BLOCKS_##name)                    \
         rows32_##name##_ring(const __grid_constant__ rows32_args args) {                           \

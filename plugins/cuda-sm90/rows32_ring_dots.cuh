@@ -2,18 +2,18 @@
  * rows32_ring_dots.cuh - dots of a lane's own weights on integer tensor cores: two runs of 32 weights
  * of a row times the activations of each.
  *
- * Lane (g, t) = (lane / 4, lane % 4) has row g of eight rows and the runs 2t and 2t + 1 of a
- * superblock: rows g and g + 8 of a product's left side.  The right side has x of lane t's first run
+ * Lane (g, t) = (lane / 4, lane % 4) has rows g and g + 8 of sixteen, one at a time, and the runs 2t and 2t + 1 of a
+ * superblock, which are rows g and g + 8 of a product's left side.  The right side has x of lane t's first run
  * in column 2t and of its second in column 2t + 1, and zeros elsewhere, so that outputs (g, 2t) and (g
  * + 8, 2t + 1), which the lane gets, are its two dots.  The others mean nothing.
  *
  * A ring_dot of a format has
- *   words, pad            of a lane; bytes after each 128 of an item in shared memory, so that lanes do
+ *   words, pad            of a lane; bytes after each 256 of an item in shared memory, so that lanes do
  *                         not meet in a bank
  *   order                 in which the activations lie: X_IN_ORDER or X_HALVES
  *   table_bytes, aligned, ask(rows), fill(base, rows), make(base)
  *                         its tables in shared memory, aligned as ROWS32_RING_TABLES_AT has it or not
- *   read(item, g, t, w)   the lane's words of an item
+ *   read(item, g, t, w)   the lane's words of row g of an item
  *   sums(w, x, sums, t, n, m)
  *                         what its runs add to the superblock's integer sums
  *   d(item, g)            bits of the row's d, and of dmin above them */
@@ -53,8 +53,10 @@ struct ring_x {
 /* A thread's rows of a grid on their way from global memory: a few at once, asked for well ahead of
  * their use. */
 struct table_rows {
-    static const uint32_t most = 2;
-    uint2 of[most];
+    uint2 of[2];
+};
+template <class F> struct rows_asked { /* of a thread, of 16 waves                                     */
+    static const uint32_t count = F::entries > 512 ? 2 : 1;
 };
 
 template <class F> struct ring_dot;
@@ -83,12 +85,12 @@ template <> struct ring_dot<rows_q2_k> {
         return {0, 0, 0, {0x03030303u << 4u * (t & 1u), 4u * t, 4u * (t & 1u), 0}};
     }
     MEMBER uint32_t d(const uint8_t *item, uint32_t g) {
-        return *(const uint32_t *)(item + 5 * (128 + pad) + g * 4u);
+        return *(const uint32_t *)(item + 5 * (256 + pad) + g * 4u);
     }
     MEMBER void read(const uint8_t *item, uint32_t g, uint32_t t, uint32_t *w) {
-        const uint8_t *at = item + (1u + (t >> 1) * 2u) * (128u + pad) + g * 16u;
+        const uint8_t *at = item + (1u + (t >> 1) * 2u) * (256u + pad) + g * 16u;
         read_words<4>(at, w);
-        read_words<4>(at + (128 + pad), w + 4);
+        read_words<4>(at + (256 + pad), w + 4);
         w[8] = *(const uint32_t *)(item + g * 16u + t * 4u);
     }
     /* Half of both runs. */
@@ -147,7 +149,7 @@ MEMBER uint32_t upper_half(uint32_t v, uint32_t shift) {
 
 template <class F> DEVICE void ask_rows(table_rows *rows) {
 #pragma unroll
-    for (uint32_t k = 0; k < table_rows::most; k++) {
+    for (uint32_t k = 0; k < rows_asked<F>::count; k++) {
         uint32_t i = thread_index() + k * thread_count();
         if (i < F::entries) {
             rows->of[k] = F::entry_at((int)i);
@@ -159,14 +161,14 @@ template <class F> DEVICE void ask_rows(table_rows *rows) {
 template <class F, class T, uint32_t chunks>
 DEVICE void fill_rows(uint8_t *base, const table_rows &rows) {
 #pragma unroll
-    for (uint32_t k = 0; k < table_rows::most; k++) {
+    for (uint32_t k = 0; k < rows_asked<F>::count; k++) {
         uint32_t i = thread_index() + k * thread_count();
         if (i < F::entries) {
             uint32_t word = T::word(rows.of[k]);
             put_entry<chunks>(base, i, word, word);
         }
     }
-    for (uint32_t i = thread_index() + table_rows::most * thread_count(); i < F::entries;
+    for (uint32_t i = thread_index() + rows_asked<F>::count * thread_count(); i < F::entries;
          i += thread_count()) {
         uint32_t word = T::word(F::entry_at((int)i));
         put_entry<chunks>(base, i, word, word);
@@ -176,7 +178,7 @@ DEVICE void fill_rows(uint8_t *base, const table_rows &rows) {
 /* d of the formats with grids is the last piece of an item. */
 template <class F, int pad> DEVICE uint32_t grid_d(const uint8_t *item, uint32_t g) {
     constexpr int chunks = F::bytes / 16, rest = F::bytes % 16 - 2;
-    return read_half(item + chunks * (128 + pad) + 8 * rest + g * 2u);
+    return read_half(item + chunks * (256 + pad) + 16 * rest + g * 2u);
 }
 
 /* ---- grids of eight: nibbles that select levels and signs in one permute --------------------------- */
@@ -230,7 +232,7 @@ template <> struct ring_dot<rows_iq2_xxs> : ring_nibbles<ring_dot<rows_iq2_xxs>>
     }
     MEMBER uint32_t d(const uint8_t *item, uint32_t g) { return grid_d<rows_iq2_xxs, pad>(item, g); }
     MEMBER void read(const uint8_t *item, uint32_t g, uint32_t t, uint32_t *w) {
-        read_words<4>(item + t * (128u + pad) + g * 16u, w);
+        read_words<4>(item + t * (256u + pad) + g * 16u, w);
     }
     MEMBER uint32_t nibbles(const uint32_t *w, int j, int l, uint32_t, const dot_table &t) {
         return word_at<grid>(index_of(w[2 * j], l) * 128u + t.own) +
@@ -256,8 +258,8 @@ template <> struct ring_dot<rows_iq2_xs> : ring_nibbles<ring_dot<rows_iq2_xs>> {
     }
     MEMBER uint32_t d(const uint8_t *item, uint32_t g) { return grid_d<rows_iq2_xs, pad>(item, g); }
     MEMBER void read(const uint8_t *item, uint32_t g, uint32_t t, uint32_t *w) {
-        read_words<4>(item + t * (128u + pad) + g * 16u, w);
-        w[4] = read_half(item + 4 * (128 + pad) + g * 8u + t * 2u);
+        read_words<4>(item + t * (256u + pad) + g * 16u, w);
+        w[4] = read_half(item + 4 * (256 + pad) + g * 8u + t * 2u);
     }
     MEMBER uint32_t nibbles(const uint32_t *w, int j, int l, uint32_t, const dot_table &t) {
         uint32_t v = w[2 * j + (l >> 1)];
@@ -284,10 +286,10 @@ template <> struct ring_dot<rows_iq2_s> : ring_nibbles<ring_dot<rows_iq2_s>> {
     }
     MEMBER uint32_t d(const uint8_t *item, uint32_t g) { return grid_d<rows_iq2_s, pad>(item, g); }
     MEMBER void read(const uint8_t *item, uint32_t g, uint32_t t, uint32_t *w) {
-        const uint8_t *at = item + (t >> 1) * (128u + pad) + (t & 1u) * 8u + g * 16u;
+        const uint8_t *at = item + (t >> 1) * (256u + pad) + (t & 1u) * 8u + g * 16u;
         read_words<2>(at, w);
-        read_words<2>(at + 2 * (128 + pad), w + 2);
-        at = item + 4 * (128 + pad) + g * 16u + t * 2u;
+        read_words<2>(at + 2 * (256 + pad), w + 2);
+        at = item + 4 * (256 + pad) + g * 16u + t * 2u;
         w[4] = read_half(at);
         w[5] = read_half(at + 8);
     }
@@ -320,7 +322,8 @@ template <bool even, uint32_t entries> DEVICE void fill_masks(uint8_t *base) {
 /* D::row(w, j, h, i, upper, t): four magnitudes, i of half h; D::mask(w, j, l, t): of eight weights;
  * D::upper(w, j, h): what row() wants of half a run.  A product takes four words of one run, of which x
  * has words 0 and 2 in the first column and 1 and 3 in the second, so both outputs are the run's.  A
- * negated byte is its complement plus 1, and the ones are summed apart. */
+ * negated byte is its complement plus 1: the ones are summed apart, or where D::odd says that all
+ * magnitudes are odd, the complement's last bit alone is wrong. */
 template <class D> struct ring_magnitudes {
     static const int order = X_HALVES;
     static const bool aligned = false;
@@ -337,10 +340,12 @@ template <class D> struct ring_magnitudes {
             uint32_t masks[4] = {first.x, first.y, second.x, second.y};
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                a[i] = D::row(w, j, h, i, upper, t) ^ masks[i];
+                a[i] = (D::row(w, j, h, i, upper, t) ^ masks[i]) | (D::odd ? 0x01010101u : 0u);
             }
             mma_k32_add(sum, a, x[2 * h], x[2 * h + 1]);
-            mma_k32_add(minus, masks, x[2 * h], x[2 * h + 1]);
+            if (!D::odd) {
+                mma_k32_add(minus, masks, x[2 * h], x[2 * h + 1]);
+            }
         }
         return sum[0] + sum[3] - minus[0] - minus[3];
     }
@@ -348,6 +353,7 @@ template <class D> struct ring_magnitudes {
 
 template <> struct ring_dot<rows_iq3_xxs> : ring_magnitudes<ring_dot<rows_iq3_xxs>> {
     static const int words = 6, pad = 32, signs = 256 * 128;
+    static const bool odd = false;
     static const int table_bytes = ROWS32_SPREAD_TABLE(256, 128);
     MEMBER void ask(table_rows *rows) { ask_rows<rows_iq3_xxs>(rows); }
     MEMBER void fill(uint8_t *base, const table_rows &rows) {
@@ -356,8 +362,8 @@ template <> struct ring_dot<rows_iq3_xxs> : ring_magnitudes<ring_dot<rows_iq3_xx
     }
     MEMBER uint32_t d(const uint8_t *item, uint32_t g) { return grid_d<rows_iq3_xxs, pad>(item, g); }
     MEMBER void read(const uint8_t *item, uint32_t g, uint32_t t, uint32_t *w) {
-        read_words<4>(item + t * (128u + pad) + g * 16u, w);
-        read_words<2>(item + (4u + (t >> 1)) * (128u + pad) + (t & 1u) * 8u + g * 16u, w + 4);
+        read_words<4>(item + t * (256u + pad) + g * 16u, w);
+        read_words<2>(item + (4u + (t >> 1)) * (256u + pad) + (t & 1u) * 8u + g * 16u, w + 4);
     }
     MEMBER uint32_t upper(const uint32_t *, int, int) { return 0u; }
     MEMBER uint32_t row(const uint32_t *w, int j, int h, int i, uint32_t, const dot_table &t) {
@@ -375,6 +381,7 @@ template <> struct ring_dot<rows_iq3_xxs> : ring_magnitudes<ring_dot<rows_iq3_xx
 
 template <> struct ring_dot<rows_iq3_s> : ring_magnitudes<ring_dot<rows_iq3_s>> {
     static const int words = 8, pad = 32, signs = 512 * 128;
+    static const bool odd = true;
     static const int table_bytes = ROWS32_SPREAD_TABLE(512, 256);
     MEMBER void ask(table_rows *rows) { ask_rows<rows_iq3_s>(rows); }
     MEMBER void fill(uint8_t *base, const table_rows &rows) {
@@ -383,13 +390,13 @@ template <> struct ring_dot<rows_iq3_s> : ring_magnitudes<ring_dot<rows_iq3_s>> 
     }
     MEMBER uint32_t d(const uint8_t *item, uint32_t g) { return grid_d<rows_iq3_s, pad>(item, g); }
     MEMBER void read(const uint8_t *item, uint32_t g, uint32_t t, uint32_t *w) {
-        uint32_t at = t == 3u   ? 6u * (128u + pad) + g * 8u
-                      : t == 0u ? 4u * (128u + pad) + g * 16u + 8u
-                                : 5u * (128u + pad) + g * 16u + (t & 2u) * 4u;
-        read_words<4>(item + t * (128u + pad) + g * 16u, w);
+        uint32_t at = t == 3u   ? 6u * (256u + pad) + g * 8u
+                      : t == 0u ? 4u * (256u + pad) + g * 16u + 8u
+                                : 5u * (256u + pad) + g * 16u + (t & 2u) * 4u;
+        read_words<4>(item + t * (256u + pad) + g * 16u, w);
         read_words<2>(item + at, w + 4);
-        w[6] = read_half(item + 4 * (128 + pad) + g * 16u + t * 2u);
-        w[7] = item[6 * (128 + pad) + 64 + g * 4u + t];
+        w[6] = read_half(item + 4 * (256 + pad) + g * 16u + t * 2u);
+        w[7] = item[6 * (256 + pad) + 128 + g * 4u + t];
     }
     MEMBER uint32_t upper(const uint32_t *w, int j, int h) { /* a bit to each byte */
         return (w[6] >> (8 * j + 4 * h) & 15u) * 0x00204081u & 0x01010101u;

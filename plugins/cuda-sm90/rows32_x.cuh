@@ -254,6 +254,40 @@ DEVICE void bring_group(const matmul_args &a, int64_t row, bool aligned, uint32_
     keep_values<F, order>(u, v, s);
 }
 
+/* A wave's first groups of x, every wave's one after another's, all asked for before the first is quantized. */
+template <class F, uint32_t count> struct first_values {
+    float v[count][F::values / 32];
+
+    __device__ __forceinline__ void load(const matmul_args &a, uint32_t groups) {
+        bool aligned = ((uintptr_t)a.x & 15u) == 0u;
+#pragma unroll
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t u = wave_index() + i * (thread_count() / 32u);
+            if (u < groups) {
+                load_x_group<F>(a, 0, aligned, u, v[i]);
+            }
+        }
+    }
+    template <int order> __device__ __forceinline__ void keep(uint32_t groups, const x_shared &x) {
+#pragma unroll
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t u = wave_index() + i * (thread_count() / 32u);
+            if (u < groups) {
+                keep_values<F, order>(u, v[i], x);
+            }
+        }
+    }
+};
+
+/* Brings the wave's groups of the only row of x, from number `first` of them on. */
+template <class F, int order>
+DEVICE void bring_groups(const matmul_args &a, uint32_t groups, uint32_t first, const x_shared &x) {
+    uint32_t waves = thread_count() / 32u;
+    for (uint32_t u = wave_index() + first * waves; u < groups; u += waves) {
+        bring_group<F, order>(a, 0, ((uintptr_t)a.x & 15u) == 0u, u, x);
+    }
+}
+
 /* Same on the host: the block's shared memory, for so many values of a row. */
 template <class F>
 DEVICE x_shared x_records(const matmul_args &a, uint32_t values, uint8_t *shared, uint32_t *end) {

@@ -135,6 +135,9 @@ int main(int argc, char **argv) {
         /* several parts of eight rows a block of rows32_spread */
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2777 k=%lld b=%s x=f32 y=f32 flags=bias",
             (long long)block * 8, info->name);
+        /* two blocks a multiprocessor of rows32_stream, some with two tiles */
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=8500 k=%lld b=%s x=f32 y=f32 flags=bias",
+            (long long)block * 19, info->name);
         /* two steps of 32 units, an odd number of units in one */
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=9728 b=%s x=f32 y=f32", info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=%lld b=%s x=bf16 y=f32", (long long)block * 7,
