@@ -79,20 +79,26 @@ static const gpu_image images[] = {
 #define ROWS32_SYMBOL(name, image, method)                                                         \
     {"rows32_" #name "_" method, SM90_IMAGE_##image, ROWS32_MOST_SHARED},
 #define ROWS32_SPREAD_0(name, image)
-#define ROWS32_SPREAD_8(name, image)            ROWS32_SYMBOL(name, image, "stream")
 #define ROWS32_SPREAD_16(name, image)                                                              \
     {"rows32_" #name "_ring", SM90_IMAGE_##image, ROWS32_TENSOR_SHARED},
 #define ROWS32_SPREAD_28(name, image)           ROWS32_SYMBOL(name, image, "spread")
 #define ROWS32_SPREAD_32(name, image)           ROWS32_SYMBOL(name, image, "spread")
 #define ROWS32_SPREAD(name, image, waves)       ROWS32_SPREAD_##waves(name, image)
 #define ROWS32_MAYBE_SPREAD(name, image, waves) ROWS32_SPREAD(name, image, waves)
+#define ROWS32_STREAM_0(name, image)
+#define ROWS32_STREAM_2(name, image)             ROWS32_SYMBOL(name, image, "stream")
+#define ROWS32_STREAM_4(name, image)             ROWS32_SYMBOL(name, image, "stream")
+#define ROWS32_STREAM(name, image, stages)       ROWS32_STREAM_##stages(name, image)
+#define ROWS32_MAYBE_STREAM(name, image, stages) ROWS32_STREAM(name, image, stages)
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
     ROWS32_SYMBOL(name, image, "one_w8") ROWS32_SYMBOL(name, image, "eight_w8")                    \
-    ROWS32_MAYBE_SPREAD(name, image, ROWS32_SPREAD_WAVES_##name)
+    ROWS32_MAYBE_SPREAD(name, image, ROWS32_SPREAD_WAVES_##name)                                   \
+    ROWS32_MAYBE_STREAM(name, image, ROWS32_STREAM_STAGES_##name)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
     ROWS32_SYMBOL(name, image, "one_w8") ROWS32_SYMBOL(name, image, "eight_w8")                    \
     ROWS32_SYMBOL(name, image, "one_w4") ROWS32_SYMBOL(name, image, "one_w16")                     \
-    ROWS32_MAYBE_SPREAD(name, image, ROWS32_SPREAD_WAVES_##name)
+    ROWS32_MAYBE_SPREAD(name, image, ROWS32_SPREAD_WAVES_##name)                                   \
+    ROWS32_MAYBE_STREAM(name, image, ROWS32_STREAM_STAGES_##name)
 #define MOST_OF(a, b) ((a) > (b) ? (a) : (b))
 #define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
     {"split_part_d" #dim "_h" #heads "_" #name, SM90_IMAGE_SPLIT,                                  \

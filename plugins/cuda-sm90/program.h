@@ -17,8 +17,8 @@ enum sm90_symbol {
 };
 #undef OPREG_FORMAT
 
-#define ROWS32_UNIT32(NAME, name, ...)  +2 + (ROWS32_SPREAD_WAVES_##name > 0)
-#define ROWS32_UNIT256(NAME, name, ...) +4 + (ROWS32_SPREAD_WAVES_##name > 0)
+#define ROWS32_UNIT32(NAME, name, ...)  +2 + (ROWS32_SPREAD_WAVES_##name > 0) + (ROWS32_STREAM_STAGES_##name > 0)
+#define ROWS32_UNIT256(NAME, name, ...) +4 + (ROWS32_SPREAD_WAVES_##name > 0) + (ROWS32_STREAM_STAGES_##name > 0)
 enum sm90_symbol_split {
     SM90_FIRST_SPLIT = SM90_FIRST_ROWS32
 #include "rows32_list.inc"

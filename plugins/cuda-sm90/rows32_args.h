@@ -13,8 +13,8 @@ typedef struct rows32_args {
 } rows32_args;
 
 /* rows32_spread: waves of a block by format, 0 where rows32_one alone is as fast or faster, 16 where
- * rows32_ring has its place, 8 where rows32_stream has; the most rows of a block, floats of sums for
- * each of them, and bytes of tables of a grid's entries and of signs, 128 an entry. */
+ * rows32_ring has its place; the most rows of a block, floats of sums for each of them, and bytes of
+ * tables of a grid's entries and of signs, 128 an entry. */
 #define ROWS32_SPREAD_WAVES_q4_0         0
 #define ROWS32_SPREAD_WAVES_q4_1         0
 #define ROWS32_SPREAD_WAVES_q5_0         0
@@ -26,9 +26,9 @@ typedef struct rows32_args {
 #define ROWS32_SPREAD_WAVES_rocmfp4_fast 32
 #define ROWS32_SPREAD_WAVES_q2_0         32
 #define ROWS32_SPREAD_WAVES_q2_k         16
-#define ROWS32_SPREAD_WAVES_q3_k         8
-#define ROWS32_SPREAD_WAVES_q4_k         8
-#define ROWS32_SPREAD_WAVES_q5_k         8
+#define ROWS32_SPREAD_WAVES_q3_k         0
+#define ROWS32_SPREAD_WAVES_q4_k         0
+#define ROWS32_SPREAD_WAVES_q5_k         0
 #define ROWS32_SPREAD_WAVES_q6_k         0
 #define ROWS32_SPREAD_WAVES_iq4_xs       28
 #define ROWS32_SPREAD_WAVES_iq2_xxs      16
@@ -59,9 +59,32 @@ typedef struct rows32_args {
          ROWS32_RING_ALIGNED -                                                                     \
      ROWS32_RING_BASE)
 
-/* rows32_stream: waves of a block, groups that each of them has on their way, blocks a multiprocessor. */
+/* rows32_stream: groups that a wave has on their way by format, 0 where others are as fast or faster; waves
+ * of a block, blocks a multiprocessor. */
+#define ROWS32_STREAM_STAGES_q4_0         0
+#define ROWS32_STREAM_STAGES_q4_1         0
+#define ROWS32_STREAM_STAGES_q5_0         0
+#define ROWS32_STREAM_STAGES_q5_1         0
+#define ROWS32_STREAM_STAGES_q8_0         0
+#define ROWS32_STREAM_STAGES_iq4_nl       4
+#define ROWS32_STREAM_STAGES_mxfp4        0
+#define ROWS32_STREAM_STAGES_rocmfp4      0
+#define ROWS32_STREAM_STAGES_rocmfp4_fast 0
+#define ROWS32_STREAM_STAGES_q2_0         0
+#define ROWS32_STREAM_STAGES_q2_k         4
+#define ROWS32_STREAM_STAGES_q3_k         2
+#define ROWS32_STREAM_STAGES_q4_k         2
+#define ROWS32_STREAM_STAGES_q5_k         2
+#define ROWS32_STREAM_STAGES_q6_k         0
+#define ROWS32_STREAM_STAGES_iq4_xs       0
+#define ROWS32_STREAM_STAGES_iq2_xxs      0
+#define ROWS32_STREAM_STAGES_iq2_xs       0
+#define ROWS32_STREAM_STAGES_iq2_s        0
+#define ROWS32_STREAM_STAGES_iq3_xxs      0
+#define ROWS32_STREAM_STAGES_iq3_s        0
+#define ROWS32_STREAM_STAGES_iq1_s        0
+#define ROWS32_STREAM_STAGES_iq1_m        0
 #define ROWS32_STREAM_WAVES  8
-#define ROWS32_STREAM_STAGES 2
 #define ROWS32_STREAM_BLOCKS 2
 
 /* Shared memory of one block, in bytes from its start; what is not needed has no length. */

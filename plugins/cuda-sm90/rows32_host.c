@@ -13,10 +13,12 @@
 
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
     ROWS32_START_##NAME,                                                                           \
-        ROWS32_END_##NAME = ROWS32_START_##NAME + 1 + (ROWS32_SPREAD_WAVES_##name > 0),
+        ROWS32_END_##NAME = ROWS32_START_##NAME + 1 + (ROWS32_SPREAD_WAVES_##name > 0) +            \
+                            (ROWS32_STREAM_STAGES_##name > 0),
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
     ROWS32_START_##NAME,                                                                           \
-        ROWS32_END_##NAME = ROWS32_START_##NAME + 3 + (ROWS32_SPREAD_WAVES_##name > 0),
+        ROWS32_END_##NAME = ROWS32_START_##NAME + 3 + (ROWS32_SPREAD_WAVES_##name > 0) +            \
+                            (ROWS32_STREAM_STAGES_##name > 0),
 enum rows32_order {
 #include "rows32_list.inc"
     ROWS32_ORDER_END
@@ -49,7 +51,7 @@ enum rows32_more_order {
 
 #define ROWS32_TEAM_SYMBOL_ROWS(NAME)  0
 #define ROWS32_TEAM_SYMBOL_WORDS(NAME) SM90_FIRST_MORE + ROWS32_TEAM_##NAME
-#define ROWS32_FORMAT(NAME, unit, waves, values, min_sub, words, by)                               \
+#define ROWS32_FORMAT(NAME, unit, waves, stages, values, min_sub, words, by)                       \
     {OPREG_##NAME,                                                                                 \
      unit,                                                                                         \
      SM90_FIRST_ROWS32 + ROWS32_START_##NAME,                                                      \
@@ -58,11 +60,14 @@ enum rows32_more_order {
      values,                                                                                       \
      min_sub,                                                                                      \
      words,                                                                                        \
-     waves},
+     waves,                                                                                        \
+     stages},
 #define ROWS32_UNIT32(NAME, name, image, values, min_sub, words, by)                               \
-    ROWS32_FORMAT(NAME, 32, ROWS32_SPREAD_WAVES_##name, values, min_sub, words, by)
+    ROWS32_FORMAT(NAME, 32, ROWS32_SPREAD_WAVES_##name, ROWS32_STREAM_STAGES_##name, values,       \
+                  min_sub, words, by)
 #define ROWS32_UNIT256(NAME, name, image, values, min_sub, words, by)                              \
-    ROWS32_FORMAT(NAME, 256, ROWS32_SPREAD_WAVES_##name, values, min_sub, words, by)
+    ROWS32_FORMAT(NAME, 256, ROWS32_SPREAD_WAVES_##name, ROWS32_STREAM_STAGES_##name, values,      \
+                  min_sub, words, by)
 static const rows32_format formats[] = {
 #include "rows32_list.inc"
 };
@@ -237,17 +242,21 @@ static int rings(const rows32_format *f, const matmul_args *args, int64_t multip
 }
 
 /* Two blocks a multiprocessor that go from tile to tile, where there is work for the second and every wave
- * has two groups; with very many tiles four waves each have more of them on their way. */
-static int streams(const rows32_format *f, const matmul_args *args, int64_t units, gpu_launch *l) {
-    int64_t tiles = (args->n + 31) / 32, blocks = ROWS32_STREAM_BLOCKS * units;
-    int64_t group = 32 * (int64_t)gpu_format_find(f->id)->bytes + 8;
-    int64_t shared = ROWS32_STREAM_WAVES * (ROWS32_STREAM_STAGES * group + 32 * 4) +
-                     shared_x(f, args->k);
-    if (tiles <= units || tiles >= 12 * units || args->k < 2 * ROWS32_STREAM_WAVES * f->values ||
-        shared > ROWS32_TENSOR_SHARED / ROWS32_STREAM_BLOCKS - 1024) {
+ * has a group; with very many tiles four waves each have more of them on their way. */
+static int streams(const rows32_format *f, const matmul_args *args, int64_t multiprocessors,
+                   gpu_launch *l) {
+    const gpu_format *format = gpu_format_find(f->id);
+    int64_t tiles = (args->n + 31) / 32, blocks = ROWS32_STREAM_BLOCKS * multiprocessors;
+    int64_t group = 32 * (int64_t)(f->values / format->values * format->bytes) + 8;
+    int64_t shared = ROWS32_STREAM_WAVES * f->stages * group + shared_x(f, args->k) +
+                     stored_values(f, ROWS32_STREAM_WAVES) * 32 * 4;
+    if (f->stages == 0 || tiles <= multiprocessors || tiles >= 12 * multiprocessors ||
+        args->k < ROWS32_STREAM_WAVES * f->values ||
+        shared > ROWS32_TENSOR_SHARED / ROWS32_STREAM_BLOCKS) {
         return 0;
     }
-    l->symbol = f->symbol + ROWS32_ONE_W16 + 1u;
+    l->symbol = f->symbol + (f->unit == 256u ? ROWS32_ONE_W16 + 1u : ROWS32_EIGHT_W8 + 1u) +
+                (f->spread_waves != 0);
     l->grid_x = (uint32_t)(tiles < blocks ? tiles : blocks);
     l->block = ROWS32_STREAM_WAVES * 32u;
     l->shared = (uint32_t)shared;
@@ -261,11 +270,11 @@ static int spreads(const gpu_plan *plan, const rows32_format *f, const matmul_ar
     int64_t blocks = parts < units ? parts : units, rows = (parts + blocks - 1) / blocks * 8;
     int64_t shared = (int64_t)rows32_spread_table(f) + shared_x(f, args->k) +
                      rows * ROWS32_SPREAD_APART * 4;
+    if (!args->pair && streams(f, args, units, l)) {
+        return 1;
+    }
     if (f->spread_waves == 0 || args->pair) {
         return 0;
-    }
-    if (f->spread_waves == ROWS32_STREAM_WAVES) {
-        return streams(f, args, units, l);
     }
     if (f->spread_waves == ROWS32_RING_WAVES) {
         return rings(f, args, units, l);

@@ -7,7 +7,7 @@
 #include "rows32_args.h"
 
 /* Kernels of a format, from its first symbol on: units of 32 have the first two, units of 256 all;
- * rows32_spread follows where spread_waves is not 0. */
+ * rows32_spread follows where spread_waves is not 0, then rows32_stream where stages is not 0. */
 enum rows32_method {
     ROWS32_ONE_W8,
     ROWS32_EIGHT_W8,
@@ -33,7 +33,7 @@ typedef struct rows32_format {
     uint32_t id, unit, symbol; /* symbol: of ROWS32_ONE_W8                                         */
     uint32_t more, team;       /* symbols of ROWS32_SHORT and of rows32_team, which may be 0: none */
     int32_t values, min_sub, table_words;
-    uint32_t spread_waves;
+    uint32_t spread_waves, stages;
 } rows32_format;
 
 /* Groups of a row of k values; the last one may be short. */

@@ -29,11 +29,6 @@ template <> struct resident_blocks<rows_q4_0> { static const int least = 5; };
     }
 #define ROWS32_KERNEL_SPREAD(name, waves) ROWS32_KERNEL_SPREAD_##waves(name)
 #define ROWS32_KERNEL_SPREAD_0(name)
-#define ROWS32_KERNEL_SPREAD_8(name)                                                               \
-    KERNEL __launch_bounds__(32 * ROWS32_STREAM_WAVES, ROWS32_STREAM_BLOCKS)                       \
-        rows32_##name##_stream(const __grid_constant__ rows32_args args) {                         \
-        rows32_stream<rows_##name>(args);                                                          \
-    }
 #define ROWS32_KERNEL_SPREAD_16(name)                                                              \
     KERNEL __launch_bounds__(32 * ROWS32_RING_WAVES, ROWS32_RING_BLOCKS_##name)                    \
         rows32_##name##_ring(const __grid_constant__ rows32_args args) {                           \
@@ -46,13 +41,25 @@ template <> struct resident_blocks<rows_q4_0> { static const int least = 5; };
         rows32_##name##_spread(const __grid_constant__ rows32_args args) {                         \
         rows32_spread<rows_##name, waves>(args);                                                   \
     }
-/* the argument is expanded before it is pasted */
+#define ROWS32_KERNEL_STREAM(name, stages) ROWS32_KERNEL_STREAM_##stages(name)
+#define ROWS32_KERNEL_STREAM_0(name)
+#define ROWS32_KERNEL_STREAM_2(name) ROWS32_STREAM_OF(name, 2)
+#define ROWS32_KERNEL_STREAM_4(name) ROWS32_STREAM_OF(name, 4)
+#define ROWS32_STREAM_OF(name, stages)                                                             \
+    KERNEL __launch_bounds__(32 * ROWS32_STREAM_WAVES, ROWS32_STREAM_BLOCKS)                       \
+        rows32_##name##_stream(const __grid_constant__ rows32_args args) {                         \
+        rows32_stream<rows_##name, stages>(args);                                                  \
+    }
+/* the arguments are expanded before they are pasted */
 #define ROWS32_MAYBE_SPREAD(name, waves) ROWS32_KERNEL_SPREAD(name, waves)
+#define ROWS32_MAYBE_STREAM(name, stages) ROWS32_KERNEL_STREAM(name, stages)
 #define ROWS32_MAKE32(name)                                                                        \
     ROWS32_KERNEL(name, one, 8)                                                                    \
-    ROWS32_KERNEL_EIGHT(name, 8) ROWS32_MAYBE_SPREAD(name, ROWS32_SPREAD_WAVES_##name)
+    ROWS32_KERNEL_EIGHT(name, 8) ROWS32_MAYBE_SPREAD(name, ROWS32_SPREAD_WAVES_##name)                   \
+    ROWS32_MAYBE_STREAM(name, ROWS32_STREAM_STAGES_##name)
 #define ROWS32_MAKE256(name)                                                                       \
     ROWS32_KERNEL(name, one, 4)                                                                    \
     ROWS32_KERNEL(name, one, 8)                                                                    \
     ROWS32_KERNEL_ALONE(name, one, 16)                                                             \
-    ROWS32_KERNEL_EIGHT(name, 8) ROWS32_MAYBE_SPREAD(name, ROWS32_SPREAD_WAVES_##name)
+    ROWS32_KERNEL_EIGHT(name, 8) ROWS32_MAYBE_SPREAD(name, ROWS32_SPREAD_WAVES_##name)                   \
+    ROWS32_MAYBE_STREAM(name, ROWS32_STREAM_STAGES_##name)

@@ -74,12 +74,12 @@ opreg_status rows32_parts_run(const opreg_call *call, const gpu_plan *plan, cons
 
 /* Where it was faster: no more rows a block than rows32_spread takes, and no block idle for long
  * because it has a tile less than others.  With fewer blocks than multiprocessors two of the next
- * launch would meet on one. */
+ * launch would meet on one.  Long rows of a format that has it stream faster. */
 int rows32_parts_takes_row(const rows32_format *f, const opreg_matmul_bt_quant *p, uint32_t units) {
     int64_t tiles = (p->n + 31) / 32, most = (tiles + units - 1) / units;
     int64_t busy = f->id == OPREG_Q2_0 ? 70 : 80; /* percent of the time */
     return rows32_parts_symbol(f) != 0 && p->glu == OPREG_GLU_NONE && p->m == 1 &&
-           tiles >= (int64_t)units && 32 * most <= ROWS32_SPREAD_ROWS && p->k <= 1 << 14 &&
+           (f->stages == 0 || p->k < 2048) && tiles >= (int64_t)units && 32 * most <= ROWS32_SPREAD_ROWS && p->k <= 1 << 14 &&
            100 * tiles >= busy * most * (int64_t)units;
 }
 

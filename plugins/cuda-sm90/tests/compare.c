@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
             (long long)block * 8, info->name);
         /* two blocks a multiprocessor of rows32_stream, some with two tiles */
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=8500 k=%lld b=%s x=f32 y=f32 flags=bias",
-            (long long)block * 19, info->name);
+            (long long)block * (block < 256 ? 37 : 19), info->name);
         /* two steps of 32 units, an odd number of units in one */
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=9728 b=%s x=f32 y=f32", info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=1 n=2180 k=%lld b=%s x=bf16 y=f32", (long long)block * 7,

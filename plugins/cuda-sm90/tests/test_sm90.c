@@ -183,11 +183,13 @@ static void a_format_launches_the_kernels_named_after_it(void **state) {
             assert_symbol(f->symbol + ROWS32_ONE_W4, name, "one_w4");
             assert_symbol(f->symbol + ROWS32_ONE_W16, name, "one_w16");
         }
+        uint32_t next = f->symbol + (f->unit == 256u ? ROWS32_ONE_W16 : ROWS32_EIGHT_W8) + 1u;
         if (f->spread_waves != 0) {
-            assert_symbol(f->symbol + (f->unit == 256u ? ROWS32_ONE_W16 : ROWS32_EIGHT_W8) + 1u, name,
-                          f->spread_waves == ROWS32_STREAM_WAVES ? "stream"
-                          : f->spread_waves == ROWS32_RING_WAVES ? "ring"
-                                                                 : "spread");
+            assert_symbol(next, name, f->spread_waves == ROWS32_RING_WAVES ? "ring" : "spread");
+            next++;
+        }
+        if (f->stages != 0) {
+            assert_symbol(next, name, "stream");
         }
         if (f->team != 0) {
             assert_symbol(f->team, name, "team");
