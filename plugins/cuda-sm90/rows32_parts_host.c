@@ -79,7 +79,8 @@ int rows32_parts_takes_row(const rows32_format *f, const opreg_matmul_bt_quant *
     int64_t tiles = (p->n + 31) / 32, most = (tiles + units - 1) / units;
     int64_t busy = f->id == OPREG_Q2_0 ? 70 : 80; /* percent of the time */
     return rows32_parts_symbol(f) != 0 && p->glu == OPREG_GLU_NONE && p->m == 1 &&
-           (f->stages == 0 || p->k < 2048) && tiles >= (int64_t)units && 32 * most <= ROWS32_SPREAD_ROWS && p->k <= 1 << 14 &&
+           (f->stages == 0 || p->k < 2048) && tiles >= (int64_t)units &&
+           32 * most <= ROWS32_SPREAD_ROWS && p->k <= 1 << 14 &&
            100 * tiles >= busy * most * (int64_t)units;
 }
 
