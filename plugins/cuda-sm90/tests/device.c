@@ -385,14 +385,18 @@ static void fill_attention(rig *r, rig_case *c) {
     }
 }
 
-/* Planes that agree: any codes, their sums, gaussian scales. */
-static void fill_planes(rig *r, opreg_buf codes, opreg_buf scales, opreg_buf sums) {
-    int8_t *q = codes.ptr;
+/* Activations: gaussian, or planes that agree: any codes, their sums, gaussian scales. */
+static void fill_x(rig *r, uint32_t dtype, opreg_buf x, opreg_buf scales, opreg_buf sums) {
+    int8_t *q = x.ptr;
     int16_t *out = sums.ptr;
-    for (uint64_t i = 0; i < codes.bytes; i++) {
+    if (scales.ptr == NULL) {
+        fill_floats(r, x.ptr, x.bytes, dtype);
+        return;
+    }
+    for (uint64_t i = 0; i < x.bytes; i++) {
         q[i] = (int8_t)((int)(rig_random(r) % 255u) - 127);
     }
-    for (uint64_t j = 0; j < codes.bytes / 16; j++) {
+    for (uint64_t j = 0; j < x.bytes / 16; j++) {
         int sum = 0;
         for (int i = 0; i < 16; i++) {
             sum += q[16 * j + (uint64_t)i];
@@ -414,13 +418,8 @@ static void fill_case(rig *r, rig_case *c) {
                     c->problem.quantize.x_dtype);
         break;
     case OPREG_OP_MATMUL_BT_QUANT:
-        if (c->host[OPREG_MATMUL_X_SCALES].ptr != NULL) {
-            fill_planes(r, c->host[OPREG_MATMUL_X], c->host[OPREG_MATMUL_X_SCALES],
-                        c->host[OPREG_MATMUL_X_SUMS]);
-            break;
-        }
-        fill_floats(r, c->host[OPREG_MATMUL_X].ptr, c->host[OPREG_MATMUL_X].bytes,
-                    c->problem.matmul.x_dtype);
+        fill_x(r, c->problem.matmul.x_dtype, c->host[OPREG_MATMUL_X],
+               c->host[OPREG_MATMUL_X_SCALES], c->host[OPREG_MATMUL_X_SUMS]);
         break;
     case OPREG_OP_MOE_ROUTE:
         fill_ints(r, c->host[OPREG_ROUTE_IDS].ptr, c->host[OPREG_ROUTE_IDS].bytes, -1,
@@ -431,8 +430,8 @@ static void fill_case(rig *r, rig_case *c) {
     case OPREG_OP_MOE_MATMUL:
     case OPREG_OP_MOE_GLU:
     case OPREG_OP_MOE_DOWN:
-        fill_floats(r, c->host[OPREG_MOE_X].ptr, c->host[OPREG_MOE_X].bytes,
-                    c->problem.moe.x_dtype);
+        fill_x(r, c->problem.moe.x_dtype, c->host[OPREG_MOE_X], c->host[OPREG_MOE_X_SCALES],
+               c->host[OPREG_MOE_X_SUMS]);
         make_route(r, c, c->host[OPREG_MOE_ROUTE_BUF].ptr, c->problem.moe.tokens,
                    c->problem.moe.top_k, c->problem.moe.experts);
         break;
