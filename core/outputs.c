@@ -194,7 +194,8 @@ static double operator_band(opreg_op op, const problem_any *problem) {
     case OPREG_OP_MOE_MATMUL:
     case OPREG_OP_MOE_GLU:
     case OPREG_OP_MOE_DOWN: return format_band(problem->moe.b_dtype);
-    case OPREG_OP_MOE_FFN: return format_band(problem->ffn.b_dtype) + format_band(problem->ffn.down_dtype);
+    case OPREG_OP_MOE_FFN:
+        return format_band(problem->ffn.b_dtype) + format_band(problem->ffn.down_dtype);
     case OPREG_OP_PAGED_ATTN_DECODE: return 1e-6;
     default: return 1e-10;
     }

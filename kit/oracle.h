@@ -11,8 +11,8 @@
 int outputs_equal(const job *of, uint8_t *const a[JOB_BUFS], uint8_t *const b[JOB_BUFS],
                   char detail[320]);
 
-/* Checks a result against float64: the integer oracle and the band, as far as the variant's level and the
- * data ask for them.  0 with a finding where it is wrong. */
+/* Checks a result against float64: the integer oracle and the band, as far as the variant and the data
+ * ask for them.  0 with a finding where it is wrong. */
 int oracle_check(const job *of, const opreg_kernel_row *variant, uint8_t *const outputs[JOB_BUFS],
                  finding *f);
 

@@ -92,11 +92,7 @@ opreg_status base_quantize_supports(const opreg_device *dev, const void *problem
     return OPREG_OK;
 }
 
-uint64_t base_quantize_workspace(const opreg_device *dev, const void *problem) {
-    (void)dev;
-    (void)problem;
-    return 0;
-}
+GPU_NO_WORKSPACE(base_quantize)
 
 opreg_status base_quantize_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_quantize_act *p = problem;

@@ -119,6 +119,13 @@ void attention_args_fill(attention_args *args, const opreg_paged_attn_decode *p,
     opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]);  \
     uint64_t name##_workspace(const opreg_device *dev, const void *problem);                       \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call);
+/* The workspace function of a variant that needs none. */
+#define GPU_NO_WORKSPACE(name)                                                                     \
+    uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
+        (void)dev;                                                                                 \
+        (void)problem;                                                                             \
+        return 0;                                                                                  \
+    }
 BASELINE_DECLARE(base_quantize)
 BASELINE_DECLARE(base_matmul)
 BASELINE_DECLARE(base_route)

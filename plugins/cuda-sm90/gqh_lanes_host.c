@@ -120,13 +120,7 @@ opreg_status stored_gqh_run(void *state, const void *problem, const opreg_call *
     return launch(call, plan, &widths[width], &l, &args);
 }
 
-#define GQH_NO_WORKSPACE(name)                                                                     \
-    uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
-        (void)dev;                                                                                 \
-        (void)problem;                                                                             \
-        return 0;                                                                                  \
-    }
-GQH_NO_WORKSPACE(stored_gqh)
+GPU_NO_WORKSPACE(stored_gqh)
 
 /* ---- grouped ---------------------------------------------------------------------------------------- */
 
@@ -158,7 +152,7 @@ static opreg_status grouped_supports(const void *problem, char reason[128]) {
 }
 
 #define GQH_STAGE(name)                                                                            \
-    GQH_NO_WORKSPACE(name)                                                                         \
+    GPU_NO_WORKSPACE(name)                                                                         \
     opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
         (void)dev;                                                                                 \
         return grouped_supports(problem, reason);                                                  \

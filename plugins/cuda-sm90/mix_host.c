@@ -70,31 +70,21 @@ opreg_status mix_matmul_run(void *state, const void *problem, const opreg_call *
 static opreg_status grouped_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_moe_matmul *p = problem;
     rows32_args args = {.groups = 0};
-    uint32_t groups, entries;
     rows32_moe_args(p, call, &args.base);
-    groups = args.base.route.cap_groups;
-    entries = args.base.route.cap_entries;
-    /* each group has an entry: blocks for more would wait for a multiprocessor only to end there */
-    return mix_run(call, state, p->b_dtype, &args, groups < entries ? groups : entries);
+    return mix_run(call, state, p->b_dtype, &args, rows32_moe_groups(&args.base));
 }
 
-#define MIX_NO_WORKSPACE(name)                                                                     \
-    uint64_t name##_workspace(const opreg_device *dev, const void *problem) {                      \
-        (void)dev;                                                                                 \
-        (void)problem;                                                                             \
-        return 0;                                                                                  \
-    }
 #define MIX_STAGE(name)                                                                            \
     opreg_status name##_supports(const opreg_device *dev, const void *problem, char reason[128]) { \
         const opreg_moe_matmul *p = problem;                                                       \
         (void)dev;                                                                                 \
         return mix_supports(p->b_dtype, p->layout, p->experts, p->n, p->k, p->glu, reason);        \
     }                                                                                              \
-    MIX_NO_WORKSPACE(name)                                                                         \
+    GPU_NO_WORKSPACE(name)                                                                         \
     opreg_status name##_run(void *state, const void *problem, const opreg_call *call) {            \
         return grouped_run(state, problem, call);                                                  \
     }
-MIX_NO_WORKSPACE(mix_matmul)
+GPU_NO_WORKSPACE(mix_matmul)
 MIX_STAGE(mix_moe_matmul)
 MIX_STAGE(mix_glu)
 MIX_STAGE(mix_down)

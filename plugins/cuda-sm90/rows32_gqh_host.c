@@ -81,11 +81,7 @@ opreg_status rows32_gqh_supports(const opreg_device *dev, const void *problem, c
     return OPREG_E_UNSUPPORTED;
 }
 
-uint64_t rows32_gqh_workspace(const opreg_device *dev, const void *problem) {
-    (void)dev;
-    (void)problem;
-    return 0;
-}
+GPU_NO_WORKSPACE(rows32_gqh)
 
 /* Superblocks of x that shared memory takes at a time: all of them, or two sets of so many. */
 static uint32_t chunk_of(const gqh_width *w, uint32_t superblocks) {

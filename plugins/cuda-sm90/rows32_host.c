@@ -344,11 +344,7 @@ opreg_status rows32_one_supports(const opreg_device *dev, const void *problem, c
                     : weight_supports(p->b_dtype, p->layout, 1, p->n, p->k, reason);
 }
 
-uint64_t rows32_one_workspace(const opreg_device *dev, const void *problem) {
-    (void)dev;
-    (void)problem;
-    return 0;
-}
+GPU_NO_WORKSPACE(rows32_one)
 
 opreg_status rows32_one_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_matmul_bt_quant *p = problem;
@@ -529,6 +525,11 @@ void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_a
     for (uint32_t i = 0; i < call->num_weights && i < 2; i++) {
         matmul_args_weight(args, (int)i, call->weights[i], gpu_format_find(p->b_dtype));
     }
+}
+
+uint32_t rows32_moe_groups(const matmul_args *args) {
+    uint32_t groups = args->route.cap_groups, entries = args->route.cap_entries;
+    return groups < entries ? groups : entries;
 }
 
 /* route_first: the call ahead made x by the route, so it did not write that. */

@@ -88,5 +88,8 @@ opreg_status rows32_wide_run(const opreg_call *call, const gpu_plan *plan, const
 /* The arguments of a dense and of a grouped call; the registry has checked them. */
 void rows32_dense_args(const opreg_matmul_bt_quant *p, const opreg_call *call, matmul_args *args);
 void rows32_moe_args(const opreg_moe_matmul *p, const opreg_call *call, matmul_args *args);
+/* Groups of a grouped call that can have an entry: blocks for more would wait for a multiprocessor only
+ * to end there. */
+uint32_t rows32_moe_groups(const matmul_args *args);
 
 #endif /* OPREG_SM90_ROWS32_HOST_H */
