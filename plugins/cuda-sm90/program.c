@@ -105,8 +105,9 @@ static const gpu_image images[] = {
      MOST_OF(SPLIT_PART_BYTES(dim, heads, element), SPLIT_SHARE_BYTES(1))},
 /* the most parts that split_host.c admits, at head_dim 256 */
 #define SPLIT_MERGE(dim) {"split_merge_d" #dim, SM90_IMAGE_SPLIT, (4096u + 131u * dim) * 4u},
-#define SPLIT_TENSOR(dim, name, kv, element, few, many)                                            \
-    {"tensor_d" #dim "_" #name, SM90_IMAGE_TENSOR, SPLIT_TENSOR_BYTES(dim, element, many)},
+#define SPLIT_TENSOR(dim, name, kv, element, where, tiles)                                         \
+    {"tensor_d" #dim "_" #name "_" #where, SM90_IMAGE_TENSOR,                                      \
+     SPLIT_TENSOR_BYTES(dim, element, tiles)},
 #define GQH_SYMBOL(name, image) {#name, SM90_IMAGE_GQH##image, 227u * 1024u},
 #define ROWS32_GQH_WIDTH(name, columns, parts, ahead, waves)                                       \
     GQH_SYMBOL(rows32_##name##_x##columns##_p##parts, )

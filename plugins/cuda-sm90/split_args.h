@@ -14,13 +14,11 @@
 typedef struct split_args {
     attention_args base;
     float *o, *m, *l;  /* parts [tokens, q_heads, parts]; m is NaN where a part has no key       */
-    int32_t parts;     /* of max_seq_len, a part being a run of segments; of tensor_attention:
-                        * tiles of a wave                                                        */
+    int32_t parts;     /* of max_seq_len, a part being a run of segments                         */
     int32_t run_shift; /* a run is 2^run_shift segments                                          */
     int32_t block_shift; /* of block_size, or -1 where that is no power of two */
     /* strides in 8 bytes */
     uint32_t k_block8, k_slot8, k_head8, v_block8, v_slot8, v_head8;
-    int32_t aligned;  /* both caches begin at multiples of 16 bytes                              */
     uint32_t chained; /* 1: waits for the launch ahead before it reads what that may have written */
 } split_args;
 
@@ -37,6 +35,9 @@ typedef struct split_args {
 #define TENSOR_WAVES        8
 #define TENSOR_MOST_CLUSTER 8
 #define TENSOR_KEYS         32 /* that a wave takes at a time */
+/* Blocks that share a multiprocessor by two, those that have it for themselves, and those of caches
+ * that do not begin at multiples of 16 bytes.  The order of the sums is the same. */
+enum tensor_where { tensor_paired, tensor_alone, tensor_unaligned };
 /* A row in shared memory: 16 bytes more keep rows apart in the banks. */
 #define TENSOR_ROW(bytes) ((bytes) + 16)
 /* Shared bytes of a block whose waves have so many tiles of 16 rows. */

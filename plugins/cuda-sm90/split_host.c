@@ -9,13 +9,13 @@
 #define MOST_PARTS 1024
 
 #define SPLIT_PART(dim, heads, name, kv, element, blocks)                                          \
-    {dim, heads, kv, blocks, SPLIT_PART_BYTES(dim, heads, element), 0, 0},
-#define SPLIT_MERGE(dim) {dim, 0, 0, 0, 0, 0, 0},
-#define SPLIT_TENSOR(dim, name, kv, element, few, many) {dim, -1, kv, 0, 0, few, many},
+    {dim, heads, kv, blocks, SPLIT_PART_BYTES(dim, heads, element)},
+#define SPLIT_MERGE(dim) {dim, 0, 0, 0, 0},
+#define SPLIT_TENSOR(dim, name, kv, element, where, tiles)                                         \
+    {dim, -1, kv, 0, SPLIT_TENSOR_BYTES(dim, element, tiles)},
 static const struct split_kernel {
     int32_t dim, heads; /* heads 0: the merge; -1: tensor_attention */
     uint32_t kv, blocks, shared;
-    uint32_t few, many; /* tiles of a wave of tensor_attention */
 } kernels[] = {
 #include "split_list.inc"
 };
@@ -152,9 +152,7 @@ static int caches_are_aligned(const opreg_call *call) {
 /* What both variants have in common. */
 static split_args args_of(const opreg_paged_attn_decode *p, const opreg_call *call,
                           uint32_t chained) {
-    split_args args = {.chained = chained,
-                       .aligned = caches_are_aligned(call),
-                       .block_shift = shift_of(p->block_size)};
+    split_args args = {.chained = chained, .block_shift = shift_of(p->block_size)};
     int64_t element = element_of(p->kv_dtype);
     attention_args_fill(&args.base, p, call);
     args.k_block8 = (uint32_t)(p->k_block_stride * element / 8);
@@ -280,8 +278,9 @@ opreg_status tensor_attention_run(void *state, const void *problem, const opreg_
     const gpu_plan *plan = state;
     uint32_t units = gpu_units(plan->device), heads = (uint32_t)chunks_of(p, TENSOR_HEADS);
     int64_t rows = (int64_t)p->tokens * p->kv_heads * heads;
-    uint32_t cluster = cluster_of(p, rows, units), symbol, tiles;
+    uint32_t cluster = cluster_of(p, rows, units), symbol;
     int several = 4 * keys_of_cluster(cluster) <= p->max_seq_len;
+    enum tensor_where where;
     gpu_launch launch = {0, (uint32_t)p->kv_heads * heads, (uint32_t)p->tokens, cluster,
                          32u * TENSOR_WAVES, 0, plan->chained};
     split_args args;
@@ -291,12 +290,11 @@ opreg_status tensor_attention_run(void *state, const void *problem, const opreg_
     if (cluster > 2 && several) {
         return split_attention_run(state, problem, call);
     }
-    symbol = symbol_of(p->head_dim, -1, p->kv_dtype);
-    tiles = rows * cluster <= units && several ? kernel_of(symbol)->many : kernel_of(symbol)->few;
+    where = rows * cluster <= units && several ? tensor_alone : tensor_paired;
+    where = caches_are_aligned(call) ? where : tensor_unaligned;
+    symbol = symbol_of(p->head_dim, -1, p->kv_dtype) + (uint32_t)where;
     args = args_of(p, call, plan->chained);
-    args.parts = (int32_t)tiles;
     launch.symbol = symbol;
-    launch.shared = SPLIT_TENSOR_BYTES((uint32_t)p->head_dim, (uint32_t)element_of(p->kv_dtype),
-                                       tiles);
+    launch.shared = kernel_of(symbol)->shared;
     return gpu_run_clusters(call->host, plan->device, &launch, cluster, &args, call->stream);
 }

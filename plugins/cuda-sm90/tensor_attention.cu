@@ -4,12 +4,12 @@
 
 #define SPLIT_PART(...)
 #define SPLIT_MERGE(...)
-#define SPLIT_TENSOR(dim, name, kv, element, few, many)                                            \
+#define SPLIT_TENSOR(dim, name, kv, element, where, tiles)                                         \
     static_assert(sizeof(tensor_shared<dim, TENSOR_WAVES>) +                                       \
-                      TENSOR_WAVES * (few)*tensor_wave<dim, kv, few, many>::tile <=                \
-                  SPLIT_TENSOR_BYTES(dim, element, few));                                          \
+                      TENSOR_WAVES * tensor_wave<dim, kv, tiles, true>::ring_bytes <=              \
+                  SPLIT_TENSOR_BYTES(dim, element, tiles));                                        \
     extern "C" __global__ void __launch_bounds__(32 * TENSOR_WAVES, 2)                             \
-        tensor_d##dim##_##name(const __grid_constant__ split_args args) {                          \
-        tensor_attend<dim, kv, TENSOR_WAVES, few, many>(args);                                     \
+        tensor_d##dim##_##name##_##where(const __grid_constant__ split_args args) {                \
+        tensor_attend<dim, kv, TENSOR_WAVES, tiles, tensor_##where != tensor_unaligned>(args);     \
     }
 #include "split_list.inc"

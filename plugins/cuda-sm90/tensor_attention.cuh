@@ -30,12 +30,12 @@ template <int DIM, int WAVES> struct __align__(128) tensor_shared {
 };
 
 /* A wave's share of the keys: groups `index`, `index + stride` and so on, below `groups`; its ring
- * has FEW or MANY tiles. */
-template <int DIM, uint32_t KV, int FEW, int MANY> struct tensor_wave {
+ * has RING tiles.  ALIGNED: caches begin at multiples of 16 bytes. */
+template <int DIM, uint32_t KV, int RING, bool ALIGNED> struct tensor_wave {
     typedef tensor_cache<KV> cache;
     static const uint32_t operand = cache::operand;
     static const int bytes = cache::element * DIM, row = TENSOR_ROW(bytes), tile = 16 * row;
-    static const int tiles = DIM / 16, steps = cache::steps;
+    static const int tiles = DIM / 16, steps = cache::steps, ring_bytes = RING * tile;
     const split_args &args;
     visible_keys keys;
     int32_t kv_head, index, groups, stride;
@@ -43,7 +43,7 @@ template <int DIM, uint32_t KV, int FEW, int MANY> struct tensor_wave {
     row_offsets rows;       /* of the lane's key in the group asked for last                      */
     uint32_t there, *masks; /* keys of that group that are there; of up to four groups, by number */
     uint32_t count, part;   /* groups asked for; what comes next of the last one                  */
-    uint32_t k_lane, v_lane, ring, ring_bytes;
+    uint32_t k_lane, v_lane, ring;
     uint32_t slot; /* of the tile at hand, and of the one that comes into its place */
     uint32_t q[tiles][2], weights[4];
     float scale, m, l, s[4], o[tiles][4];
@@ -70,13 +70,13 @@ template <int DIM, uint32_t KV, int FEW, int MANY> struct tensor_wave {
         }
         if (asked < groups) {
             bool keys_part = part < 2u;
-            bring_rows<bytes>(ring + slot, (const uint8_t *)(keys_part ? args.base.k : args.base.v),
-                              keys_part ? rows.k : rows.v, (part & 1u) * 16u, there,
-                              args.aligned != 0);
+            const void *base = keys_part ? args.base.k : args.base.v;
+            bring_rows<bytes, ALIGNED>(ring + slot, (const uint8_t *)base,
+                                       keys_part ? rows.k : rows.v, (part & 1u) * 16u, there);
         }
         close_copies();
         part = (part + 1u) & 3u;
-        slot = slot + tile == ring_bytes ? 0u : slot + tile;
+        slot = slot + tile == (uint32_t)ring_bytes ? 0u : slot + tile;
     }
 
     /* Scores of keys g and g + 8 of the tile at hand, of the lane's head. */
@@ -170,11 +170,7 @@ template <int DIM, uint32_t KV, int FEW, int MANY> struct tensor_wave {
         for (; index < groups; index += stride, done++) {
 #pragma unroll
             for (int p = 0; p < 4; p++) {
-                if (ring_bytes == FEW * tile) {
-                    wait_for_copies<FEW - 1>();
-                } else {
-                    wait_for_copies<MANY - 1>();
-                }
+                wait_for_copies<RING - 1>();
                 wave_barrier();
                 if (p < 2) {
                     s[0] = s[2];
@@ -212,9 +208,9 @@ template <int COUNT> DEVICE void store_at_rank(const float *mine, uint32_t rank,
 }
 
 /* Grid: (KV heads * chunks of four query heads, tokens, blocks of the cluster). */
-template <int DIM, uint32_t KV, int WAVES, int FEW, int MANY>
+template <int DIM, uint32_t KV, int WAVES, int RING, bool ALIGNED>
 DEVICE void tensor_attend(const split_args &args) {
-    typedef tensor_wave<DIM, KV, FEW, MANY> wave_type;
+    typedef tensor_wave<DIM, KV, RING, ALIGNED> wave_type;
     typedef tensor_shared<DIM, WAVES> memory;
     constexpr int PART = DIM + 8, THREADS = 32 * WAVES, PER = TENSOR_HEADS * DIM / THREADS;
     extern __shared__ __align__(128) uint8_t tensor_memory[];
@@ -237,12 +233,11 @@ DEVICE void tensor_attend(const split_args &args) {
     w.page = w.page_of_group(w.index);
     w.masks = shared.masks[wave];
     w.count = w.part = w.slot = 0u;
-    w.ring_bytes = (uint32_t)(args.parts * wave_type::tile);
-    w.ring = shared_address(rings) + wave * w.ring_bytes;
+    w.ring = shared_address(rings) + wave * (uint32_t)wave_type::ring_bytes;
     w.k_lane = w.ring + (lane & 15u) * wave_type::row + (lane >> 4) * 16u;
     w.v_lane = w.ring + ((lane & 7u) + (lane >> 4) * 8u) * wave_type::row + (lane >> 3 & 1u) * 16u;
 #pragma unroll 1
-    for (int32_t i = 0; i < args.parts; i++) {
+    for (int32_t i = 0; i < RING; i++) {
         /* the launch ahead may write the rows of the request's own queries */
         int32_t end = (w.index + i / 4 * w.stride) * 32 + i % 2 * 16 + 16;
         if (args.chained != 0u && end > w.keys.end - a.max_q) {
@@ -278,7 +273,7 @@ DEVICE void tensor_attend(const split_args &args) {
     }
     w.attend();
     /* the wave's part, in its ring */
-    float *mine = (float *)(rings + wave * w.ring_bytes);
+    float *mine = (float *)(rings + wave * (uint32_t)wave_type::ring_bytes);
 #pragma unroll
     for (int n = 0; n < wave_type::tiles; n++) {
         float *to = mine + t * PART + 16u * (uint32_t)n + (wave_type::cache::small ? 2u * g : g);
@@ -310,7 +305,7 @@ DEVICE void tensor_attend(const split_args &args) {
         float factor = part_factor(shared.wave_m[i][of], most);
         sum = sum + shared.wave_l[i][of] * factor;
         copy_floats<PER>(
-            (const float *)(rings + (uint32_t)i * w.ring_bytes) + of * PART + element % DIM, add);
+            (const float *)(rings + i * wave_type::ring_bytes) + of * PART + element % DIM, add);
 #pragma unroll
         for (int e = 0; e < PER; e++) {
             value[e] = value[e] + add[e] * factor;

@@ -121,14 +121,14 @@ DEVICE void copy_now(uint32_t to, const uint8_t *from, bool there) {
 
 /* 16 rows into a tile that all lanes have read; `at` lies with the lane of the key, whose number in
  * its group is `first` for the first row.  Those not `there` become zeros. */
-template <int BYTES>
+template <int BYTES, bool ALIGNED>
 DEVICE void bring_rows(uint32_t tile, const uint8_t *from, uint32_t at, uint32_t first,
-                       uint32_t there, bool aligned) {
+                       uint32_t there) {
     constexpr uint32_t PIECES = BYTES / 16, ROWS = 32 / PIECES; /* rows of one copy of the wave */
     uint32_t lane = lane_index(), piece = lane % PIECES;
     uint32_t to = tile + lane / PIECES * TENSOR_ROW(BYTES) + piece * 16u;
     from += piece * 16u;
-    if (!aligned) {
+    if constexpr (!ALIGNED) {
 #pragma unroll 1
         for (uint32_t i = 0; i < 16; i += ROWS) {
             uint32_t key = first + i + lane / PIECES;
