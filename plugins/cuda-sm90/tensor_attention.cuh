@@ -35,7 +35,8 @@ template <int DIM, uint32_t KV, int RING, bool ALIGNED> struct tensor_wave {
     typedef tensor_cache<KV> cache;
     static const uint32_t operand = cache::operand;
     static const int bytes = cache::element * DIM, row = TENSOR_ROW(bytes), tile = 16 * row;
-    static const int tiles = DIM / 16, steps = cache::steps, ring_bytes = RING * tile;
+    static const int tiles = DIM / 16, steps = cache::steps;
+    static const uint32_t ring_bytes = RING * tile;
     const split_args &args;
     visible_keys keys;
     int32_t kv_head, index, groups, stride;
@@ -76,7 +77,7 @@ template <int DIM, uint32_t KV, int RING, bool ALIGNED> struct tensor_wave {
         }
         close_copies();
         part = (part + 1u) & 3u;
-        slot = slot + tile == (uint32_t)ring_bytes ? 0u : slot + tile;
+        slot = slot + tile == ring_bytes ? 0u : slot + tile;
     }
 
     /* Scores of keys g and g + 8 of the tile at hand, of the lane's head. */
@@ -233,7 +234,7 @@ DEVICE void tensor_attend(const split_args &args) {
     w.page = w.page_of_group(w.index);
     w.masks = shared.masks[wave];
     w.count = w.part = w.slot = 0u;
-    w.ring = shared_address(rings) + wave * (uint32_t)wave_type::ring_bytes;
+    w.ring = shared_address(rings) + wave * wave_type::ring_bytes;
     w.k_lane = w.ring + (lane & 15u) * wave_type::row + (lane >> 4) * 16u;
     w.v_lane = w.ring + ((lane & 7u) + (lane >> 4) * 8u) * wave_type::row + (lane >> 3 & 1u) * 16u;
 #pragma unroll 1
@@ -273,7 +274,7 @@ DEVICE void tensor_attend(const split_args &args) {
     }
     w.attend();
     /* the wave's part, in its ring */
-    float *mine = (float *)(rings + wave * (uint32_t)wave_type::ring_bytes);
+    float *mine = (float *)(rings + wave * wave_type::ring_bytes);
 #pragma unroll
     for (int n = 0; n < wave_type::tiles; n++) {
         float *to = mine + t * PART + 16u * (uint32_t)n + (wave_type::cache::small ? 2u * g : g);
@@ -305,7 +306,7 @@ DEVICE void tensor_attend(const split_args &args) {
         float factor = part_factor(shared.wave_m[i][of], most);
         sum = sum + shared.wave_l[i][of] * factor;
         copy_floats<PER>(
-            (const float *)(rings + i * wave_type::ring_bytes) + of * PART + element % DIM, add);
+            (const float *)(rings + (uint32_t)i * wave_type::ring_bytes) + of * PART + element % DIM, add);
 #pragma unroll
         for (int e = 0; e < PER; e++) {
             value[e] = value[e] + add[e] * factor;

@@ -135,13 +135,14 @@ DEVICE void bring_rows(uint32_t tile, const uint8_t *from, uint32_t at, uint32_t
             copy_now(to + i * TENSOR_ROW(BYTES), from + (uint64_t)wave_read(at, (int)key) * 8u,
                      (there >> key & 1u) != 0u);
         }
-        return;
-    }
+    } else {
 #pragma unroll
-    for (uint32_t i = 0; i < 16; i += ROWS) {
-        uint32_t key = first + i + lane / PIECES;
-        copy_later<16>(to + i * TENSOR_ROW(BYTES), from + (uint64_t)wave_read(at, (int)key) * 8u,
-                       (there >> key & 1u) != 0u);
+        for (uint32_t i = 0; i < 16; i += ROWS) {
+            uint32_t key = first + i + lane / PIECES;
+            copy_later<16>(to + i * TENSOR_ROW(BYTES),
+                           from + (uint64_t)wave_read(at, (int)key) * 8u,
+                           (there >> key & 1u) != 0u);
+        }
     }
 }
 
