@@ -85,4 +85,47 @@ static inline opreg_matmul_bt_quant matmul_of(const char *text) {
     return problem;
 }
 
+/* A folder of built fake plugins (tests/fake). */
+static inline void fake_dir(char *out, size_t cap, const char *folder) {
+    snprintf(out, cap, "%s/fake/%s", OPREG_TEST_BUILD, folder);
+}
+
+/* The rows of that name, or a failed test. */
+static inline opreg_plugin_row plugin_row(opreg_registry *reg, const char *name) {
+    opreg_plugin_row rows[16];
+    size_t count = opreg_plugins(reg, rows, sizeof rows[0], 16);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return rows[i];
+        }
+    }
+    fail_msg("no plugin %s", name);
+    return rows[0];
+}
+
+static inline opreg_kernel_row kernel_row(opreg_registry *reg, const char *flag) {
+    opreg_kernel_row rows[64];
+    size_t count = opreg_kernels(reg, rows, sizeof rows[0], 64);
+    assert_true(count <= 64);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].flag, flag) == 0) {
+            return rows[i];
+        }
+    }
+    fail_msg("no kernel %s", flag);
+    return rows[0];
+}
+
+static inline opreg_flag_row flag_row(opreg_registry *reg, const char *flag) {
+    opreg_flag_row rows[64];
+    size_t count = opreg_flags(reg, rows, sizeof rows[0], 64);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].flag, flag) == 0) {
+            return rows[i];
+        }
+    }
+    fail_msg("no flag %s", flag);
+    return rows[0];
+}
+
 #endif /* REGISTRY_HARNESS_H */
