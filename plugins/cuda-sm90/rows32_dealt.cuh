@@ -191,6 +191,16 @@ DEVICE void work(const dealt_args &args, const dealt_place<F> &place, dealt_ahea
 
 /* ---- finishers ------------------------------------------------------------------------------------------ */
 
+/* The calls that most engines make have code of their own: f32 in and out, in pieces of 16 bytes, of
+ * whole tiles. */
+DEVICE bool is_plain(const matmul_args &a) {
+    return !a.pair && a.bias == 0 && a.scales == 0 && a.x_dtype == OPREG_F32 &&
+           a.y_dtype == OPREG_F32 && a.n % 32 == 0 &&
+           (((uintptr_t)a.x | (uint64_t)a.x_stride * 4u | (uintptr_t)a.y |
+             (uint64_t)a.y_stride * 4u) &
+            15u) == 0u;
+}
+
 /* A lane's outputs: column lane / 4, rows 16h + 4 * (lane % 4) .. + 3, h = 0, 1. */
 MEMBER float4 plus(float4 a, float4 b) {
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
@@ -234,11 +244,12 @@ DEVICE void store_outputs(const matmul_args &a, bool together, int64_t m, int64_
 
 /* All rows of a team.  The blocks take turns in storing a tile, so what one sends has been taken before
  * it sends again. */
-template <class F>
+template <class F, bool PLAIN>
 DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t team) {
     constexpr uint32_t kept = DEALT_KEPT(F::unit), bytes = DEALT_PART_BYTES(F::unit);
     const matmul_args &a = args.base;
-    uint32_t weights = a.pair ? 2u : 1u, rows = rows_of_team(args, place, team), lane = lane_index();
+    uint32_t weights = !PLAIN && a.pair ? 2u : 1u, lane = lane_index();
+    uint32_t rows = rows_of_team(args, place, team);
     uint64_t *barrier = &place.barriers->part[team];
     uint8_t *others = place.shared + args.parts + team * weights * bytes + lane * 16u;
     bool together = a.y_dtype == OPREG_F32 && (a.pair || a.bias == 0) &&
@@ -246,7 +257,8 @@ DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t
     float4 gates[2];
 #pragma unroll 1
     for (uint32_t row = 0u; row < rows; row++) {
-        uint32_t which = weight_of(args, row), turn = a.pair ? row / 2u : row;
+        uint32_t which = PLAIN ? 0u : weight_of(args, row);
+        uint32_t turn = !PLAIN && a.pair ? row / 2u : row;
         uint32_t buffer = buffer_of(args, team, row);
         bool stores = (turn & 1u) == place.own.rank;
         const float *from = sums_of(args, place, buffer) + lane / 4u * DEALT_COLUMN + lane % 4u * 4u;
@@ -275,7 +287,7 @@ DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t
             }
             v[0] = kept == 4u ? plus(plus(v[0], v[2]), plus(v[1], v[3])) : v[0];
             float value[4] = {F::last(v[0].x), F::last(v[0].y), F::last(v[0].z), F::last(v[0].w)};
-            if (which == 1u) {
+            if (!PLAIN && which == 1u) {
                 float4 g = h ? gates[1] : gates[0];
                 float gate[4] = {g.x, g.y, g.z, g.w};
 #pragma unroll
@@ -283,7 +295,14 @@ DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t
                     value[i] = canonical_glu(a.glu, gate[i], value[i], a.glu_alpha, a.glu_limit);
                 }
             }
-            if (which + 1u == weights) {
+            if constexpr (PLAIN) {
+                if (lane / 4u < a.m) {
+                    int64_t tile = tile_of_team(args, place, team, row);
+                    int64_t n = tile * 32 + h * 16u + lane % 4u * 4u;
+                    *(float4 *)((float *)a.y + lane / 4u * a.y_stride + n) =
+                        make_float4(value[0], value[1], value[2], value[3]);
+                }
+            } else if (which + 1u == weights) {
                 store_outputs(a, together, lane / 4u,
                               tile_of_team(args, place, team, row) * 32 + h * 16u + lane % 4u * 4u,
                               value);
@@ -299,7 +318,8 @@ DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t
 /* ---- a block ---------------------------------------------------------------------------------------------- */
 
 /* Every wave has runs of one row, so that none divides by more than the rows. */
-template <class F> DEVICE void bring_columns(const dealt_args &args, const dealt_place<F> &place) {
+template <class F, bool PLAIN>
+DEVICE void bring_columns(const dealt_args &args, const dealt_place<F> &place) {
     const matmul_args &a = args.base;
     uint32_t columns = (uint32_t)a.m, waves = DEALT_THREADS / 32u;
     uint32_t row = wave_index() % columns, first = wave_index() / columns, step = waves / columns;
@@ -308,7 +328,7 @@ template <class F> DEVICE void bring_columns(const dealt_args &args, const dealt
     if (first >= step) {
         return;
     }
-    if (a.scales != 0) {
+    if (!PLAIN && a.scales != 0) {
         for (uint32_t run = first; run < runs; run += step) {
             bring_planes<F, dealt_words<F>::order>(a, row, place.own, run, records);
         }
@@ -317,7 +337,7 @@ template <class F> DEVICE void bring_columns(const dealt_args &args, const dealt
     uint64_t element = a.x_dtype == OPREG_F32 ? 4u : 2u;
     bool aligned = (((uintptr_t)a.x | (uint64_t)a.x_stride * element) & 15u) == 0u;
     for (uint32_t run = first; run < runs; run += step * DEALT_RUNS) {
-        bring_runs<F, dealt_words<F>::order>(a, row, aligned, place.own, run, step, records);
+        bring_runs<F, dealt_words<F>::order, PLAIN>(a, row, aligned, place.own, run, step, records);
     }
 }
 
@@ -352,6 +372,7 @@ template <class F> DEVICE void rows32_dealt(const dealt_args &args) {
                                                                 : DEALT_FINISHERS;
     place.tiles = block_x() < tiles ? (tiles - block_x() + grid_x() - 1u) / grid_x() : 0u;
     dealt_ahead ahead = {0u, list_of(place, 0u), 0u};
+    bool plain = is_plain(args.base);
     let_next_launch_start();
     if (wave < DEALT_WORKERS) {
         ahead.rows = rows_of_team(args, place, wave / place.waves);
@@ -366,16 +387,22 @@ template <class F> DEVICE void rows32_dealt(const dealt_args &args) {
     if (args.chained) {
         wait_for_launch_ahead();
     }
-    bring_columns<F>(args, place);
+    if (plain) {
+        bring_columns<F, true>(args, place);
+    } else {
+        bring_columns<F, false>(args, place);
+    }
     for (uint32_t i = args.early; i < args.depth; i++) { /* before x they would be in its way        */
         copy_group<F>(args, place, &ahead, i);
     }
     cluster_leave();
     __syncthreads();
-    if (wave >= DEALT_WORKERS) {
-        finish<F>(args, place, wave - DEALT_WORKERS);
-    } else {
+    if (wave < DEALT_WORKERS) {
         work<F>(args, place, &ahead);
+    } else if (plain) {
+        finish<F, true>(args, place, wave - DEALT_WORKERS);
+    } else {
+        finish<F, false>(args, place, wave - DEALT_WORKERS);
     }
     cluster_arrive(); /* the other block sends until then                                          */
     cluster_leave();

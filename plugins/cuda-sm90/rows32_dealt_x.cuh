@@ -132,8 +132,8 @@ template <class F> DEVICE int code_of(float value, float inverse) {
     return inverse != inverse ? 0 : product < 0.0f ? -whole : whole;
 }
 
-/* Runs first, first + step, .. of a row's elements. */
-template <class F, int order>
+/* Runs first, first + step, .. of a row's elements; PLAIN: f32 at a multiple of 16 bytes. */
+template <class F, int order, bool PLAIN>
 DEVICE void bring_runs(const matmul_args &a, int64_t row, bool aligned, const own_groups &own,
                        uint32_t first, uint32_t step, uint8_t *records) {
     constexpr uint32_t shared_by = F::unit == 256 ? 32 : 4; /* lanes of a unit                       */
@@ -144,7 +144,8 @@ DEVICE void bring_runs(const matmul_args &a, int64_t row, bool aligned, const ow
         run_place<F> place(first + r * step);
         int64_t k = place.k(own);
         if (place.group < own.count && k < a.k) {
-            load_values<8>(a.x, row * a.x_stride + k, a.x_dtype, aligned, v[r]);
+            load_values<8>(a.x, row * a.x_stride + k, PLAIN ? (uint32_t)OPREG_F32 : a.x_dtype,
+                           PLAIN || aligned, v[r]);
         } else {
 #pragma unroll
             for (int i = 0; i < 8; i++) {
