@@ -73,13 +73,12 @@ opreg_status rows32_parts_run(const opreg_call *call, const gpu_plan *plan, cons
 /* ---- dense ----------------------------------------------------------------------------------- */
 
 /* Where it was faster: no more rows a block than rows32_spread takes, and no block idle for long
- * because it has a tile less than others.  With fewer blocks than multiprocessors two of the next
- * launch would meet on one.  Long rows of a format that has it stream faster. */
+ * because it has a tile less than others.  Long rows of a format that has it stream faster. */
 int rows32_parts_takes_row(const rows32_format *f, const opreg_matmul_bt_quant *p, uint32_t units) {
     int64_t tiles = (p->n + 31) / 32, most = (tiles + units - 1) / units;
     int64_t busy = f->id == OPREG_Q2_0 ? 70 : 80; /* percent of the time */
     return rows32_parts_symbol(f) != 0 && p->glu == OPREG_GLU_NONE && p->m == 1 &&
-           (f->stages == 0 || p->k < 2048) && tiles >= (int64_t)units &&
+           (f->stages == 0 || p->k < 2048) && 100 * tiles >= 95 * (int64_t)units &&
            32 * most <= ROWS32_SPREAD_ROWS && p->k <= 1 << 14 &&
            100 * tiles >= busy * most * (int64_t)units;
 }
@@ -88,7 +87,8 @@ opreg_status rows32_parts_run_row(const opreg_call *call, const gpu_plan *plan,
                                   const rows32_format *f, const matmul_args *base) {
     parts_args args = {.base = *base};
     int64_t tiles = (base->n + 31) / 32;
-    uint32_t blocks = blocks_for(plan, tiles), groups = (uint32_t)rows32_groups(f, base->k);
+    /* one a multiprocessor, some without a tile: else two of the next launch would meet on one */
+    uint32_t blocks = gpu_units(plan->device), groups = (uint32_t)rows32_groups(f, base->k);
     int is_long = groups > PARTS_GROUPS || (groups == PARTS_GROUPS && f->id != OPREG_Q2_0);
     uint32_t stage = (is_long ? PARTS_GROUPS : groups) * group_bytes(f);
     uint32_t row = (is_long ? 1u : 2u) * PARTS_X(groups), steps = is_long ? (groups + 7u) / 8u : 1u;

@@ -292,7 +292,7 @@ static void a_row_goes_by_parts_where_blocks_have_alike_many_tiles(void **state)
         int takes;
     } calls[] = {{OPREG_Q2_0, 32768, 1024, 1},         {OPREG_Q2_0, 9216, 2560, 1},
                  {OPREG_IQ4_NL, 14336, 4096, 0},       {OPREG_IQ4_NL, 32768, 1024, 1},
-                 {OPREG_ROCMFP4_FAST, 4096, 8192, 0},  {OPREG_ROCMFP4_FAST, 151936, 2560, 0},
+                 {OPREG_ROCMFP4_FAST, 4096, 8192, 1},  {OPREG_ROCMFP4_FAST, 151936, 2560, 0},
                  {OPREG_ROCMFP4_FAST, 32768, 1024, 1}, {OPREG_Q4_0, 32768, 1024, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
