@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * bench.c - times variants cold on a device: `sm90-bench [WORD]` runs the lines that contain WORD.
+ * bench.c - times variants cold on a device: `sm90-bench [WORDS]` runs the lines that contain WORDS,
+ * as they stand or one by one.
  *
  * Every case rotates weights (or routes, or pages) that together exceed four times the L2, inside one
  * captured graph; the time is the median of 25 replays.  Rows as in bench/baselines: tabs, one line a
@@ -457,6 +458,26 @@ static void one(rig *r, opreg_op op, const char *text) {
     rig_drop(r, &c);
 }
 
+/* A part of the text, or words of it in any order. */
+static int asked_for(const char *text, const char *words) {
+    size_t length;
+    if (strstr(text, words) != NULL) {
+        return 1;
+    }
+    for (; *words != 0; words += length + (words[length] == ' ')) {
+        const char *at = text;
+        length = strcspn(words, " ");
+        while (strncmp(at, words, length) != 0 || strcspn(at, " ") != length) {
+            at = strchr(at, ' ');
+            if (at == NULL) {
+                return 0;
+            }
+            at++;
+        }
+    }
+    return 1;
+}
+
 int main(int argc, char **argv) {
     static const char *const formats[] = {"q4_k", "q6_k", "q5_k", "q3_k", "q2_k", "q4_0", "q8_0"};
     const char *word = argc > 1 ? argv[1] : "";
@@ -474,7 +495,7 @@ int main(int argc, char **argv) {
 #define TRY(op, ...)                                                                               \
     do {                                                                                           \
         snprintf(text, sizeof text, __VA_ARGS__);                                                  \
-        if (strstr(text, word) != NULL || strstr(opreg_op_name(op), word) != NULL) {               \
+        if (asked_for(text, word) || strstr(opreg_op_name(op), word) != NULL) {                    \
             one(&r, op, text);                                                                     \
         }                                                                                          \
     } while (0)
