@@ -43,21 +43,24 @@ typedef struct rows32_args {
 
 #define ROWS32_SPREAD_TABLE(entries, signs) (((entries) + (signs)) * 128)
 
-/* rows32_ring: blocks of a multiprocessor's registers, so that the launch behind can begin; waves of a
- * block at the most; where tables of signs that are taken by bits of a word begin. */
+/* rows32_ring: blocks of a multiprocessor's registers, so that the launch behind can begin; bytes of
+ * tables; waves of a block at the most. */
 #define ROWS32_RING_BLOCKS_q2_k    2
 #define ROWS32_RING_BLOCKS_iq2_xxs 2
 #define ROWS32_RING_BLOCKS_iq2_xs  1
 #define ROWS32_RING_BLOCKS_iq2_s   1
 #define ROWS32_RING_BLOCKS_iq3_xxs 1
 #define ROWS32_RING_BLOCKS_iq3_s   1
-#define ROWS32_RING_WAVES   16
-#define ROWS32_RING_ALIGNED 16384
-#define ROWS32_RING_BASE    1024 /* where a block's shared memory begins: the first is the system's */
-#define ROWS32_RING_TABLES_AT(bytes)                                                               \
-    ((ROWS32_RING_BASE + (bytes) + ROWS32_RING_ALIGNED - 1) / ROWS32_RING_ALIGNED *                \
-         ROWS32_RING_ALIGNED -                                                                     \
-     ROWS32_RING_BASE)
+#define ROWS32_RING_TABLE_q2_k     0
+#define ROWS32_RING_TABLE_iq2_xxs  65536
+#define ROWS32_RING_TABLE_iq2_xs   81920
+#define ROWS32_RING_TABLE_iq2_s    131072
+#define ROWS32_RING_TABLE_iq3_xxs  65536
+#define ROWS32_RING_TABLE_iq3_s    131072
+#define ROWS32_RING_WAVES 16
+/* Sixteen rows of a group: where the pieces behind the chunks of 16 bytes begin. */
+#define ROWS32_RING_TAIL(bytes, pad)                                                               \
+    ((bytes) / 16 * (256 + (pad)) - ((bytes) % 16 * 16 <= (pad) ? (pad) : 0))
 
 /* rows32_stream: groups that a wave has on their way by format, 0 where others are as fast or faster; waves
  * of a block, blocks a multiprocessor. */

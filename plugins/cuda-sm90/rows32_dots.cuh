@@ -106,13 +106,16 @@ struct decode_dot<rows_rocmfp4_fast>
 template <class F> struct spread_dot : decode_dot<F> {};
 
 /* Fills the `chunks` times 16 bytes of an entry with copies of two words; lanes begin at different
- * places, so that they do not meet in a bank. */
-template <uint32_t chunks> DEVICE void put_entry(uint8_t *base, uint32_t i, uint32_t x, uint32_t y) {
+ * places, so that they do not meet in a bank: i is the entry's number. */
+template <uint32_t chunks> DEVICE void put_copies(uint8_t *at, uint32_t i, uint32_t x, uint32_t y) {
     uint32_t first = chunks == 8u ? i : i / 2u;
 #pragma unroll
     for (uint32_t k = 0; k < chunks; k++) {
-        ((uint4 *)base)[i * chunks + (first + k) % chunks] = make_uint4(x, y, x, y);
+        ((uint4 *)at)[(first + k) % chunks] = make_uint4(x, y, x, y);
     }
+}
+template <uint32_t chunks> DEVICE void put_entry(uint8_t *base, uint32_t i, uint32_t x, uint32_t y) {
+    put_copies<chunks>(base + i * chunks * 16u, i, x, y);
 }
 
 /* Words T::entry(0 .. entries - 1), `copies` times each, from base on; the whole block. */

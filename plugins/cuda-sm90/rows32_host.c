@@ -145,7 +145,7 @@ uint32_t rows32_spread_table(const rows32_format *f) {
 static uint32_t ring_item(const rows32_format *f) {
     uint32_t bytes = (uint32_t)gpu_format_find(f->id)->bytes;
     uint32_t pad = f->id == OPREG_Q2_K ? 16 : f->id == OPREG_IQ2_S ? 64 : 32;
-    return bytes / 16u * (256u + pad) + bytes % 16u * 16u;
+    return ROWS32_RING_TAIL(bytes, pad) + bytes % 16u * 16u;
 }
 
 static uint32_t shared_eight(const rows32_format *f, uint32_t waves) {
@@ -214,10 +214,15 @@ static opreg_status launch(const opreg_call *call, const gpu_plan *plan, const r
     return gpu_run(call->host, plan->device, &l, args, call->stream);
 }
 
-/* Where a block's tables begin, after so many bytes: see rows32_args.h. */
-static int64_t ring_tables_at(int64_t bytes, const rows32_format *f) {
-    int aligned = f->id == OPREG_IQ2_XXS || f->id == OPREG_IQ2_XS;
-    return aligned ? ROWS32_RING_TABLES_AT(bytes) : bytes;
+static uint32_t ring_table(const rows32_format *f) {
+    switch (f->id) {
+    case OPREG_IQ2_XXS: return ROWS32_RING_TABLE_iq2_xxs;
+    case OPREG_IQ2_XS: return ROWS32_RING_TABLE_iq2_xs;
+    case OPREG_IQ2_S: return ROWS32_RING_TABLE_iq2_s;
+    case OPREG_IQ3_XXS: return ROWS32_RING_TABLE_iq3_xxs;
+    case OPREG_IQ3_S: return ROWS32_RING_TABLE_iq3_s;
+    default: return ROWS32_RING_TABLE_q2_k;
+    }
 }
 
 /* A block a multiprocessor, of whole sets of waves, where what it has fits. */
@@ -225,12 +230,11 @@ static int rings(const rows32_format *f, const matmul_args *args, int64_t multip
                  gpu_launch *l) {
     int64_t parts = (args->n + 15) / 16, blocks = parts < multiprocessors ? parts : multiprocessors;
     int64_t rows = (parts + blocks - 1) / blocks * 16, units = args->k / f->values;
-    int64_t most = units < 32 ? units : 32, turns = units > 32 ? 0 : (units + 15) / 16;
+    int64_t turns = units > 32 ? 0 : (units + 15) / 16;
     int64_t per = turns == 0 ? ROWS32_RING_WAVES : (units + turns - 1) / turns;
     int64_t waves = ROWS32_RING_WAVES / per * per;
-    int64_t tables = ring_tables_at((int64_t)shared_x(f, args->k) + rows * (most | 1) * 4, f);
-    int64_t shared = tables + waves * 2 * ring_item(f) +
-                     (f->id == OPREG_Q2_K ? 0 : rows32_spread_table(f));
+    int64_t shared = (int64_t)ring_table(f) + shared_x(f, args->k) + rows * (units | 1) * 4 +
+                     waves * 2 * ring_item(f);
     if (units == 0 || rows > ROWS32_SPREAD_ROWS || shared > ROWS32_TENSOR_SHARED) {
         return 0;
     }

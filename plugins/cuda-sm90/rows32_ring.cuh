@@ -4,10 +4,10 @@
  * of them are multiplied.
  *
  * A wave of a set has the units w, w + per, .. of a row, one after another, and of each every `sets`-th
- * part of sixteen rows, half a tile; so it owns whole accumulators, or steps of them in their order, and
- * the words of x that it multiplies stay in registers for a unit.  An item is sixteen rows of a group:
- * chunk c of 16 bytes a row at c * (256 + pad), then the pieces of 8, 4 and 2 bytes.  A wave has room for
- * two. */
+ * part of sixteen rows, half a tile; the words of x that it multiplies stay in registers for a unit.
+ * An item is sixteen rows of a group: chunk c of 16 bytes a row at c * (256 + pad), then the pieces of 8,
+ * 4 and 2 bytes, in the last pad where they fit.  A wave has two slots for them, and code for either, so
+ * that addresses are constants.  Every item's terms have a place of their own until the end. */
 #ifndef OPREG_SM90_ROWS32_RING_CUH
 #define OPREG_SM90_ROWS32_RING_CUH
 
@@ -20,12 +20,12 @@
 template <class F> struct ring_copies {
     static const int chunks = F::bytes / 16, pieces = 16 * chunks + F::bytes % 16;
     static const int count = (pieces + 31) / 32, row = 256 + ring_dot<F>::pad;
-    static const int item = chunks * row + F::bytes % 16 * 16;
+    static const int tail = ROWS32_RING_TAIL(F::bytes, ring_dot<F>::pad);
+    static const int item = tail + F::bytes % 16 * 16;
     static const int middle = count > 3 ? 1024 : 0; /* a copy's address adds up to 2047 either way     */
     const uint8_t *from;   /* of the next item's first copy                                          */
     uint32_t to, last_to;
-    uint32_t by, by_two;   /* bytes to the item after it, and to the next but one                    */
-    uint32_t last, lasts;  /* from the first copy to the last; the sum of this and the item's after it */
+    uint32_t by[2], last[2]; /* of an item of either slot: bytes to the one after it; to its last copy */
     static const uint32_t none = 0xffffffffu; /* last_to of a lane that has no last copy              */
 
     /* Begins with part `part` of unit u. */
@@ -35,28 +35,27 @@ template <class F> struct ring_copies {
         uint32_t lane = lane_index(), i = lane + 32u * (count - 1), j = i - 16u * chunks;
         uint32_t tile = units * (32 * F::bytes), half = part & 1u, next = half + sets, apart = 256u;
         uint32_t first = (lane >> 4) * 512u + (lane & 15u) * 16u;
-        last = (i >> 4) * 512u + (i & 15u) * 16u;
+        uint32_t final = (i >> 4) * 512u + (i & 15u) * 16u;
         to = (lane >> 4) * row + (lane & 15u) * 16u;
         last_to = (i >> 4) * row + (i & 15u) * 16u;
         if (i >= 16u * chunks) {
             apart = 128u;
-            last = 512u * chunks + j * 16u;
-            last_to = chunks * row + j * 16u;
+            final = 512u * chunks + j * 16u;
+            last_to = tail + j * 16u;
             if (piece8 == 0u || j >= piece8) {
-                last += 16u * piece8;
+                final += 16u * piece8;
                 apart = 64u;
             }
             if (piece8 + piece4 == 0u || j >= piece8 + piece4) {
-                last += 16u * piece4;
+                final += 16u * piece4;
                 apart = 32u;
             }
         }
         from = weights + (uint64_t)(part >> 1) * tile + (u * (32 * F::bytes) + first + half * 256u + middle);
-        last -= first + middle;
-        lasts = 2u * last - (half + (next & 1u)) * (256u - apart);
-        last -= half * (256u - apart);
-        by = (next >> 1) * tile + ((next & 1u) - half) * 256u;
-        by_two = sets * tile;
+        last[0] = final - (first + middle) - half * (256u - apart);
+        last[1] = last[0] + (half - (next & 1u)) * (256u - apart);
+        by[0] = (next >> 1) * tile + ((next & 1u) - half) * 256u;
+        by[1] = sets * tile - by[0];
         last_to = i < pieces ? last_to : none;
         /* not made anew at each use */
         asm volatile("" : "+r"(to), "+r"(last_to));
@@ -64,29 +63,28 @@ template <class F> struct ring_copies {
     static __device__ __forceinline__ void copy16(uint32_t to, const uint8_t *from) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
     }
-    /* The next item to a shared address. */
-    __device__ __forceinline__ void copy(uint32_t at) {
+    /* The next item to slot s, which begins at a shared address. */
+    template <int s> __device__ __forceinline__ void copy(uint32_t at) {
 #pragma unroll
         for (int k = 0; k < count - 1; k++) {
             copy16(at + to + (uint32_t)(k * 2 * row), from + (k * 1024 - middle));
         }
         if (last_to != none) {
-            copy16(at + last_to, from + (int32_t)last);
+            copy16(at + last_to, from + (int32_t)last[s]);
         }
-        from += (int32_t)by;
-        go_on();
+        from += (int32_t)by[s];
     }
-    __device__ __forceinline__ void go_on() {
-        by = by_two - by;
-        last = lasts - last;
-    }
-    /* From behind so many items of a unit to the first of a unit so many bytes further on. */
-    __device__ __forceinline__ void turn_to(uint32_t items, uint32_t bytes) {
+    /* From behind so many items of a unit, the last in slot s, to the first of a unit so many bytes further
+     * on. */
+    template <int s> __device__ __forceinline__ void turn_to(uint32_t items, uint32_t bytes) {
+        uint32_t two = by[0] + by[1], other = by[s], swap = last[0];
+        items = (uint32_t)computed_here((int32_t)items); /* here alone: registers are scarce        */
         if (items & 1u) {
-            go_on();
-            from -= (int32_t)by;
+            from -= (int32_t)other;
+            by[s] = by[1 - s], by[1 - s] = other;
+            last[0] = last[1], last[1] = swap;
         }
-        from -= (int32_t)((items >> 1) * by_two - bytes);
+        from -= (int32_t)((items >> 1) * two - bytes);
     }
 };
 
@@ -103,9 +101,9 @@ DEVICE void ring_wait() {
 /* What a block has. */
 struct ring_block {
     uint32_t first, end;  /* parts                                                                */
-    uint32_t units, most; /* of a row; accumulators that have units                               */
+    uint32_t units;       /* of a row                                                             */
     uint32_t per, sets;   /* waves of a set; sets                                                 */
-    uint32_t apart;       /* floats of a row's sums                                               */
+    uint32_t apart;       /* floats of a row's terms                                              */
     float *terms;
 };
 
@@ -122,13 +120,17 @@ template <class F> struct ring_wave {
     uint8_t *stages;
     uint32_t room;                /* its shared address                                              */
     uint32_t first, set, items;   /* its first unit; items of a unit                                 */
+    uint32_t all;                 /* items to be multiplied                                          */
+    uint32_t turn;                /* how many they are from the last item of a unit on, of the unit
+                                     that is asked for                                               */
 
-    /* The next item, if there is one; ends: it is a unit's last. */
-    __device__ __forceinline__ void copy(const ring_block &b, uint32_t slot, bool is, bool ends) {
-        if (is) {
-            copies.copy(room + slot);
-            if (ends) {
-                copies.turn_to(items, b.per * (32 * F::bytes));
+    /* Asks for the item behind the next `ahead`, if there is one. */
+    template <int s> __device__ __forceinline__ void copy(const ring_block &b, uint32_t ahead) {
+        if (all > ahead) {
+            copies.copy<s>(room + (uint32_t)s * stage);
+            if (all - ahead == turn) {
+                copies.turn_to<s>(items, b.per * (32 * F::bytes));
+                turn -= items;
             }
         }
         ring_commit();
@@ -141,13 +143,16 @@ template <class F> struct ring_wave {
         first = wave - set * b.per;
         items = wave_scalar(set < parts ? small_quotient(parts - 1u - set, b.sets) + 1u : 0u, 0);
         items = first < b.units ? items : 0u;
+        all = items == 0u ? 0u
+                          : wave_scalar(items * (small_quotient(b.units - 1u - first, b.per) + 1u), 0);
         stages = at + wave * (2u * stage);
         room = shared_address(stages);
         copies.start(weights, b.units, first, b.first + set, b.sets);
-        copy(b, 0, items != 0u, items == 1u);
+        turn = all - items + 1u;
+        copy<0>(b, 0);
     }
     __device__ __forceinline__ void ask_second(const ring_block &b) {
-        copy(b, stage, items > 1u || (items == 1u && first + b.per < b.units), items <= 2u);
+        copy<1>(b, 1);
     }
 
     /* The sum over a row's four lanes of one of two numbers, by the lane's number among them. */
@@ -157,48 +162,84 @@ template <class F> struct ring_wave {
         return mine + wave_xor(mine, 2);
     }
 
+    /* Puts an item's terms in their place. */
+    static __device__ __forceinline__ void finish(const int32_t *n, const int32_t *m, uint32_t d,
+                                                  float yd, float *place) {
+        uint32_t odd = lane_index() & 1u;
+        float term = f16_value(d & 0xffffu) * yd * (float)(of_row(n, odd) >> F::shift);
+        if (F::min_sub != 0) {
+            term = term - f16_value(d >> 16) * yd * (float)of_row(m, odd);
+        }
+        if ((lane_index() & 2u) == 0u) {
+            *place = term;
+        }
+    }
+
+    struct in_unit {
+        uint32_t u, end; /* its number; items behind it                                              */
+        ring_x xs;
+        float *place;
+
+        __device__ __forceinline__ void start(const ring_block &b, const x_shared &x, uint32_t set,
+                                              uint32_t all, uint32_t items) {
+            uint32_t lane = lane_index();
+            end = all - items;
+            place = b.terms + (set * 16u + (lane >> 2) + 8u * (lane & 1u)) * b.apart + u;
+            xs.load<dot::order>(x.codes + u * 256u + ring_x::offset<dot::order>());
+        }
+    };
+
+    /* The next item, in slot s. */
+    template <int s>
+    __device__ __forceinline__ void multiply(const ring_block &b, const x_shared &x,
+                                             const ring_table &table, in_unit &unit) {
+        constexpr int sums_of_unit = F::min_sub != 0 ? 256 / (F::min_sub != 0 ? F::min_sub : 1) : 0;
+        uint32_t lane = lane_index(), g = lane >> 2, t = lane & 3u;
+        const uint8_t *item = stages + s * stage;
+        const int16_t *sums = x.sums + unit.u * sums_of_unit;
+        int32_t n[2], m[2] = {0, 0};
+        uint32_t w[2][dot::words];
+        ring_wait();
+        dot::read(item, g, t, w[0]);
+        dot::read(item, g + 8u, t, w[1]);
+        uint32_t d = dot::d(item, g + 8u * (lane & 1u));
+        __syncwarp(); /* the item is in registers                                                    */
+        copy<s>(b, 2);
+        dot::sums(w[0], unit.xs.w, sums, table, &n[0], &m[0]);
+        dot::sums(w[1], unit.xs.w, sums, table, &n[1], &m[1]);
+        finish(n, m, d, x.scales[unit.u], unit.place);
+        unit.place += b.sets * 16u * b.apart;
+        all--;
+    }
+
     /* The second item has been asked for. */
     __device__ __forceinline__ void run(const ring_block &b, const x_shared &x,
-                                        const dot_table &table) {
-        constexpr int sums_of_unit = F::min_sub != 0 ? 256 / (F::min_sub != 0 ? F::min_sub : 1) : 0;
-        uint32_t lane = lane_index(), odd = lane & 1u, g = lane >> 2, t = lane & 3u, slot = 0;
-        ring_x xs;
-        xs.start();
-        if (items == 0u) {
+                                        const ring_table &table) {
+        in_unit unit;
+        unit.u = first;
+        unit.xs.start();
+        if (all == 0u) {
             return;
         }
+        unit.start(b, x, set, all, items);
 #pragma unroll 1
-        for (uint32_t u = first; u < b.units; u += b.per) {
-            const int16_t *sums = x.sums + u * sums_of_unit;
-            float yd = x.scales[u];
-            float *place = b.terms + (set * 16u + g + 8u * odd) * b.apart + (u & 31u);
-            uint32_t more = items; /* the items that are asked for here are two further on          */
-            bool rest = u + (items > 1u ? b.per : 2u * b.per) < b.units;
-            xs.load<dot::order>(x.codes + u * 256u + ring_x::offset<dot::order>());
-#pragma unroll 1
-            do {
-                int32_t n[2], m[2] = {0, 0};
-                uint32_t w[2][dot::words];
-                ring_wait();
-                const uint8_t *item = stages + slot;
-                dot::read(item, g, t, w[0]);
-                dot::read(item, g + 8u, t, w[1]);
-                uint32_t d = dot::d(item, g + 8u * odd);
-                __syncwarp(); /* the item is in registers                                            */
-                copy(b, slot, rest || more > 2u, more == (items > 2u ? 3u : 1u));
-                dot::sums(w[0], xs.w, sums, table, &n[0], &m[0]);
-                dot::sums(w[1], xs.w, sums, table, &n[1], &m[1]);
-                float term = f16_value(d & 0xffffu) * yd * (float)(of_row(n, odd) >> F::shift);
-                if (F::min_sub != 0) {
-                    term = term - f16_value(d >> 16) * yd * (float)of_row(m, odd);
+        while (true) {
+            multiply<0>(b, x, table, unit);
+            if (all == unit.end) {
+                if (all == 0u) {
+                    return;
                 }
-                if ((lane & 2u) == 0u) {
-                    *place += term;
+                unit.u += b.per;
+                unit.start(b, x, set, all, items);
+            }
+            multiply<1>(b, x, table, unit);
+            if (all == unit.end) {
+                if (all == 0u) {
+                    return;
                 }
-                slot = stage - slot;
-                place += b.sets * 16u * b.apart;
-                more--;
-            } while (more != 0u);
+                unit.u += b.per;
+                unit.start(b, x, set, all, items);
+            }
         }
     }
 };
@@ -211,28 +252,25 @@ DEVICE uint32_t ring_part(uint32_t parts, uint32_t block) {
 }
 
 /* Grid (blocks), as many as there are parts at the most, of whole sets of waves: as many a set as a row has
- * units, or a part of them where that is over 16, 16 where steps go beyond 32.  Shared memory: x, 16 *
- * apart floats a part, the dot's tables, and the waves' room. */
+ * units, or a part of them where that is over 16, 16 where steps go beyond 32.  Shared memory: the
+ * dot's tables, x, 16 * apart floats a part, and the waves' room. */
 template <class F> DEVICE void rows32_ring(const rows32_args &args) {
     extern __shared__ __align__(16) uint8_t ring_shared[];
     typedef ring_dot<F> dot;
     const matmul_args &a = args.base;
     uint32_t at, parts = (uint32_t)((a.n + 15) / 16);
-    x_shared x = x_records<F>(a, args.values, ring_shared, &at);
+    x_shared x = x_records<F>(a, args.values, ring_shared + dot::table_bytes, &at);
     bool planes = a.scales != 0;
     ring_block b;
     b.first = ring_part(parts, block_x());
     b.end = ring_part(parts, block_x() + 1u);
     b.units = args.groups;
-    b.most = b.units < 32u ? b.units : 32u;
     b.per = b.units > 32u ? ROWS32_RING_WAVES
                           : small_quotient(b.units + (b.units - 1u) / 16u, (b.units + 15u) / 16u);
     b.sets = small_quotient(thread_count() / 32u, b.per);
-    b.apart = b.most | 1u;
-    b.terms = (float *)(ring_shared + at);
-    at += (b.end - b.first) * 16u * b.apart * 4u;
-    uint8_t *tables = ring_shared + at;
-    tables += dot::aligned ? (0u - shared_address(tables)) % ROWS32_RING_ALIGNED : 0u;
+    b.apart = b.units | 1u;
+    b.terms = (float *)(ring_shared + dot::table_bytes + at);
+    at += dot::table_bytes + (b.end - b.first) * 16u * b.apart * 4u;
     let_next_launch_start();
     table_rows rows;
     first_values<F, 1> values;
@@ -241,12 +279,9 @@ template <class F> DEVICE void rows32_ring(const rows32_args &args) {
     if (!args.chained && !planes) {
         values.load(a, args.groups);
     }
-    wave.start(b, a.data[0], tables + dot::table_bytes);
-    const dot_table table = dot::make(tables);
-    dot::fill(tables, rows);
-    for (uint32_t i = thread_index(); i < (b.end - b.first) * 16u * b.apart; i += thread_count()) {
-        b.terms[i] = 0.0f;
-    }
+    wave.start(b, a.data[0], ring_shared + at);
+    const ring_table table = dot::make(ring_shared);
+    dot::fill(ring_shared, rows);
     __syncthreads();
     if (args.chained) {
         wait_for_launch_ahead();
@@ -275,7 +310,15 @@ template <class F> DEVICE void rows32_ring(const rows32_args &args) {
         }
 #pragma unroll
         for (uint32_t l = 0; l < 32u; l++) {
-            sums[l] = l < b.most ? b.terms[row * b.apart + l] : 0.0f;
+            sums[l] = l < b.units ? 0.0f + b.terms[row * b.apart + l] : 0.0f;
+        }
+        for (uint32_t step = 32; step < b.units; step += 32u) {
+#pragma unroll
+            for (uint32_t l = 0; l < 32u; l++) {
+                if (step + l < b.units) {
+                    sums[l] = sums[l] + b.terms[row * b.apart + step + l];
+                }
+            }
         }
         float value = F::last(finish_tree<32>(sums, 1));
         if (a.bias != 0) {
