@@ -14,12 +14,13 @@
 typedef struct split_args {
     attention_args base;
     float *o, *m, *l;  /* parts [tokens, q_heads, parts]; m is NaN where a part has no key       */
-    int32_t parts;     /* of max_seq_len, a part being a run of segments                         */
+    int32_t parts;     /* of max_seq_len, a part being part_keys positions                       */
     int32_t run_shift; /* a run is 2^run_shift segments                                          */
     int32_t block_shift; /* of block_size, or -1 where that is no power of two */
     /* strides in 8 bytes */
     uint32_t k_block8, k_slot8, k_head8, v_block8, v_slot8, v_head8;
     uint32_t chained; /* 1: waits for the launch ahead before it reads what that may have written */
+    int32_t part_keys;
 } split_args;
 
 /* Shared bytes with which no more than `blocks` of a kernel are on a multiprocessor at once. */
@@ -32,18 +33,19 @@ typedef struct split_args {
     ((dim) / 32 * 4096 * (element) + 8 * ((heads)*8 + 4) * 4 + 8 * 16 * 4 + 128 + 2 * (dim) +      \
      SPLIT_EXCHANGE_BYTES(dim, heads, (dim) / 32))
 #define TENSOR_HEADS        4
-#define TENSOR_WAVES        8
+#define TENSOR_WAVES(dim)   ((dim) == 256 ? 4 : 8)
 #define TENSOR_MOST_CLUSTER 8
 #define TENSOR_KEYS         32 /* that a wave takes at a time */
-/* Blocks that share a multiprocessor by two, those that have it for themselves, and those of caches
- * that do not begin at multiples of 16 bytes.  The order of the sums is the same. */
-enum tensor_where { tensor_paired, tensor_alone, tensor_unaligned };
+/* Blocks that share a multiprocessor by two, those of caches that do not begin at multiples of 16
+ * bytes, and, up to head_dim 128, those that have it for themselves.  The order of the sums is the
+ * same. */
+enum tensor_where { tensor_paired, tensor_unaligned, tensor_alone };
 /* A row in shared memory: 16 bytes more keep rows apart in the banks. */
 #define TENSOR_ROW(bytes) ((bytes) + 16)
 /* Shared bytes of a block whose waves have so many tiles of 16 rows. */
 #define SPLIT_TENSOR_BYTES(dim, element, tiles)                                                    \
-    (TENSOR_WAVES * (tiles)*16 * TENSOR_ROW((element) * (dim)) +                                   \
+    (TENSOR_WAVES(dim) * (tiles)*16 * TENSOR_ROW((element) * (dim)) +                              \
      2 * TENSOR_HEADS * TENSOR_ROW(2 * (dim)) +                                                    \
-     4 * TENSOR_HEADS * (1 + 3 * TENSOR_WAVES + (dim) + 2 * TENSOR_MOST_CLUSTER) + 128)
+     4 * TENSOR_HEADS * (1 + 3 * TENSOR_WAVES(dim) + (dim) + 2 * TENSOR_MOST_CLUSTER) + 128)
 
 #endif /* OPREG_SM90_SPLIT_ARGS_H */

@@ -403,8 +403,8 @@ template <int DIM> DEVICE void split_merge(const split_args &args) {
     int32_t t = (int32_t)thread_index();
     let_next_launch_start();
     visible_keys keys = keys_of_token(a, token);
-    int32_t part = CANONICAL_SEGMENT << args.run_shift;
-    int32_t used = (keys.end + part - 1) / part, from = keys.begin / part;
+    int32_t used = (keys.end + args.part_keys - 1) / args.part_keys;
+    int32_t from = keys.begin / args.part_keys;
     if (keys.end <= keys.begin) {
         used = 0;
     }

@@ -117,9 +117,9 @@ opreg_status split_attention_supports(const opreg_device *dev, const void *probl
     return OPREG_E_UNSUPPORTED;
 }
 
-/* A bound on parts, whatever the device. */
-static uint64_t part_count(const opreg_paged_attn_decode *p) {
-    int64_t parts = segments_of(p);
+/* A bound on parts, so many a segment at most, whatever the device. */
+static uint64_t part_count(const opreg_paged_attn_decode *p, int64_t each) {
+    int64_t parts = each * segments_of(p);
     return (uint64_t)p->tokens * (uint64_t)p->q_heads *
            (uint64_t)(parts > MOST_PARTS ? MOST_PARTS : parts);
 }
@@ -128,10 +128,14 @@ static uint64_t align256(uint64_t bytes) {
     return (bytes + 255u) & ~(uint64_t)255u;
 }
 
+static uint64_t workspace_of(const opreg_paged_attn_decode *p, uint64_t parts) {
+    return align256(parts * (uint64_t)p->head_dim * 4u) + 2u * align256(parts * 4u);
+}
+
 uint64_t split_attention_workspace(const opreg_device *dev, const void *problem) {
     const opreg_paged_attn_decode *p = problem;
     (void)dev;
-    return align256(part_count(p) * (uint64_t)p->head_dim * 4u) + 2u * align256(part_count(p) * 4u);
+    return workspace_of(p, part_count(p, 1));
 }
 
 static int32_t shift_of(int32_t value) {
@@ -164,16 +168,16 @@ static split_args args_of(const opreg_paged_attn_decode *p, const opreg_call *ca
     return args;
 }
 
-/* Runs of 2^run_shift segments, whose parts are in the workspace. */
+/* Parts of `keys` positions, of which the workspace has room for `count`. */
 static void fill_parts(split_args *args, const opreg_paged_attn_decode *p, const opreg_call *call,
-                       int32_t run_shift) {
+                       int32_t keys, uint64_t count) {
     uint8_t *workspace = call->workspace.ptr;
-    uint64_t o_bytes = align256(part_count(p) * (uint64_t)p->head_dim * 4u);
+    uint64_t o_bytes = align256(count * (uint64_t)p->head_dim * 4u);
     args->o = (float *)(void *)workspace;
     args->m = (float *)(void *)(workspace + o_bytes);
-    args->l = (float *)(void *)(workspace + o_bytes + align256(part_count(p) * 4u));
-    args->run_shift = run_shift;
-    args->parts = (int32_t)parts_of(segments_of(p), run_shift);
+    args->l = (float *)(void *)(workspace + o_bytes + align256(count * 4u));
+    args->part_keys = keys;
+    args->parts = (int32_t)(((int64_t)p->max_seq_len + keys - 1) / keys);
 }
 
 /* Parts, then their tree, which is launched while the parts are computed and waits for them. */
@@ -224,7 +228,8 @@ opreg_status split_attention_run(void *state, const void *problem, const opreg_c
         return OPREG_OK;
     }
     args = args_of(p, call, plan->chained);
-    fill_parts(&args, p, call, run_shift_of(p, heads, units * kernel->blocks));
+    args.run_shift = run_shift_of(p, heads, units * kernel->blocks);
+    fill_parts(&args, p, call, 256 << args.run_shift, part_count(p, 1));
     part.grid_x = (uint32_t)(p->kv_heads * chunks_of(p, heads));
     part.grid_y = args.parts > 1 ? (uint32_t)args.parts : 1u; /* a row of no keys too */
     part.grid_z = (uint32_t)p->tokens;
@@ -241,21 +246,21 @@ opreg_status tensor_attention_supports(const opreg_device *dev, const void *prob
         snprintf(reason, 128, "cache dtype %u is not one of bf16 f16 f8_e4m3", p->kv_dtype);
         return OPREG_E_UNSUPPORTED;
     }
-    if (symbol_of(p->head_dim, -1, p->kv_dtype) ==
-        UINT32_MAX) { /* at 256 split_attention is faster */
-        snprintf(reason, 128, "head_dim %d is not one of 64 128", p->head_dim);
-        return OPREG_E_UNSUPPORTED;
-    }
     return split_attention_supports(dev, problem, reason);
 }
 
+/* Parts of a segment at head_dim 256. */
+#define TENSOR_PARTS (256 / (TENSOR_WAVES(256) * TENSOR_KEYS))
+
 uint64_t tensor_attention_workspace(const opreg_device *dev, const void *problem) {
-    return split_attention_workspace(dev, problem);
+    const opreg_paged_attn_decode *p = problem;
+    (void)dev;
+    return workspace_of(p, part_count(p, p->head_dim == 256 ? TENSOR_PARTS : 1));
 }
 
 /* Keys that a cluster's waves take at a time. */
 static int64_t keys_of_cluster(uint32_t cluster) {
-    return (int64_t)cluster * TENSOR_WAVES * TENSOR_KEYS;
+    return (int64_t)cluster * TENSOR_WAVES(128) * TENSOR_KEYS;
 }
 
 /* Blocks that share a row of keys: as many as are on the device at once and have keys.  Two alone on
@@ -267,6 +272,26 @@ static uint32_t cluster_of(const opreg_paged_attn_decode *p, int64_t rows, uint3
         cluster *= 2;
     }
     return cluster == 4 && 4 * keys_of_cluster(2) <= p->max_seq_len ? 2 : cluster;
+}
+
+/* A part is a group of keys for each wave of a block.  Where that is more blocks than
+ * multiprocessors, split_attention is faster than longer parts. */
+static opreg_status run_tensor_parts(void *state, const opreg_paged_attn_decode *p,
+                                     const opreg_call *call) {
+    const gpu_plan *plan = state;
+    uint32_t units = gpu_units(plan->device), heads = (uint32_t)chunks_of(p, TENSOR_HEADS);
+    int64_t rows = (int64_t)p->tokens * p->kv_heads * heads;
+    uint32_t symbol = symbol_of(256, -1, p->kv_dtype) +
+                      (uint32_t)(caches_are_aligned(call) ? tensor_paired : tensor_unaligned);
+    gpu_launch part = {symbol, (uint32_t)p->kv_heads * heads, (uint32_t)p->tokens, 1,
+                       32u * TENSOR_WAVES(256), kernel_of(symbol)->shared, plan->chained};
+    split_args args = args_of(p, call, plan->chained);
+    fill_parts(&args, p, call, 256 / TENSOR_PARTS, part_count(p, TENSOR_PARTS));
+    if (rows * args.parts > (int64_t)units) {
+        return split_attention_run(state, p, call);
+    }
+    part.grid_z = args.parts > 1 ? (uint32_t)args.parts : 1u; /* a row of no keys too */
+    return run_both(plan, p, call, &part, &args);
 }
 
 /* Where each wave has some groups, a block has its multiprocessor for itself and more tiles; else two
@@ -282,10 +307,13 @@ opreg_status tensor_attention_run(void *state, const void *problem, const opreg_
     int several = 4 * keys_of_cluster(cluster) <= p->max_seq_len;
     enum tensor_where where;
     gpu_launch launch = {0, (uint32_t)p->kv_heads * heads, (uint32_t)p->tokens, cluster,
-                         32u * TENSOR_WAVES, 0, plan->chained};
+                         32u * TENSOR_WAVES(128), 0, plan->chained};
     split_args args;
     if (p->tokens == 0) {
         return OPREG_OK;
+    }
+    if (p->head_dim == 256) {
+        return run_tensor_parts(state, p, call);
     }
     if (cluster > 2 && several) {
         return split_attention_run(state, problem, call);

@@ -7,7 +7,8 @@
  * weights^T: the eight columns are the heads' upper and lower halves beside each other, each of the
  * cache's type, so that q and the weights count with twice its precision, and a lane has one head,
  * lane % 4.  In the end a block merges its waves and gives every block of the cluster its share of
- * the outputs.
+ * the outputs; at head_dim 256 it has a part of the keys for itself, which is merged by another
+ * launch.
  *
  * Loops are not unrolled where that is not needed: a short call runs through code that is in no
  * cache. */
@@ -208,7 +209,8 @@ template <int COUNT> DEVICE void store_at_rank(const float *mine, uint32_t rank,
     }
 }
 
-/* Grid: (KV heads * chunks of four query heads, tokens, blocks of the cluster). */
+/* Grid: (KV heads * chunks of four query heads, tokens, blocks of the cluster).  With args.parts
+ * above 1, at head_dim 256, there are no clusters: a block is a part, which goes to split_merge. */
 template <int DIM, uint32_t KV, int WAVES, int RING, bool ALIGNED>
 DEVICE void tensor_attend(const split_args &args) {
     typedef tensor_wave<DIM, KV, RING, ALIGNED> wave_type;
@@ -228,8 +230,14 @@ DEVICE void tensor_attend(const split_args &args) {
     cluster_arrive(); /* this block runs */
     wave_type w = {args, keys_of_token(a, token), kv_head};
     w.stride = (int32_t)size * WAVES;
-    w.index = w.keys.begin / 32 + (int32_t)(rank * WAVES + wave);
-    w.groups = w.keys.end / 32 + (w.keys.end % 32 != 0);
+    int32_t begin = w.keys.begin, end = w.keys.end, part = (int32_t)block_z();
+    bool parts = DIM == 256 && args.parts > 1;
+    if (parts) {
+        begin = begin > part * args.part_keys ? begin : part * args.part_keys;
+        end = end < (part + 1) * args.part_keys ? end : (part + 1) * args.part_keys;
+    }
+    w.index = begin / 32 + (int32_t)(rank * WAVES + wave);
+    w.groups = end / 32 + (end % 32 != 0);
     w.asked = w.index - w.stride;
     w.page = w.page_of_group(w.index);
     w.masks = shared.masks[wave];
@@ -240,8 +248,8 @@ DEVICE void tensor_attend(const split_args &args) {
 #pragma unroll 1
     for (int32_t i = 0; i < RING; i++) {
         /* the launch ahead may write the rows of the request's own queries */
-        int32_t end = (w.index + i / 4 * w.stride) * 32 + i % 2 * 16 + 16;
-        if (args.chained != 0u && end > w.keys.end - a.max_q) {
+        int32_t last = (w.index + i / 4 * w.stride) * 32 + i % 2 * 16 + 16;
+        if (args.chained != 0u && last > w.keys.end - a.max_q) {
             wait_for_launch_ahead();
         }
         w.ask();
@@ -313,6 +321,18 @@ DEVICE void tensor_attend(const split_args &args) {
         }
     }
     cluster_leave(); /* all blocks of the cluster run */
+    if (parts) {
+        int32_t head = first_head + (int32_t)of;
+        int64_t at = ((int64_t)token * a.q_heads + head) * args.parts + part;
+        if (head <= last_head && begin < end) {
+            copy_floats<PER>(value, args.o + at * DIM + element % DIM);
+            if (element % DIM == 0) {
+                args.m[at] = sum != 0.0f ? most : float_of(0x7fc00000u);
+                args.l[at] = sum;
+            }
+        }
+        return;
+    }
     store_at_rank<PER>(&shared.incoming[rank * share + element % share], element / share, value);
     uint32_t to = thread_index() % (DIM / PER);
     if (to < size) {

@@ -252,6 +252,11 @@ int main(int argc, char **argv) {
                     "softcap=30 window=700 flags=q_indptr+sinks+lse",
                     kv[t], dims[d]);
                 TRY(OPREG_OP_PAGED_ATTN_DECODE,
+                    "q=bf16 out=f32 kv=%s seqs=1 tokens=3 max_q=3 hq=6 hk=2 d=%d "
+                    "block=32 blocks=40 table_stride=32 len=1000 scale=0.09 "
+                    "softcap=30 window=700 flags=q_indptr+sinks+lse",
+                    kv[t], dims[d]);
+                TRY(OPREG_OP_PAGED_ATTN_DECODE,
                     "q=bf16 out=f32 kv=%s seqs=4 hq=16 hk=1 d=%d block=64 "
                     "blocks=300 table_stride=200 len=9000 scale=0.09 flags=csr+lse",
                     kv[t], dims[d]);
