@@ -107,7 +107,8 @@ static const gpu_image images[] = {
 #define SPLIT_MERGE(dim) {"split_merge_d" #dim, SM90_IMAGE_SPLIT, (4096u + 131u * dim) * 4u},
 #define SPLIT_TENSOR(dim, name, kv, element, where, tiles)                                         \
     {"tensor_d" #dim "_" #name "_" #where, SM90_IMAGE_TENSOR,                                      \
-     SPLIT_TENSOR_BYTES(dim, element, tiles)},
+     SPLIT_TENSOR_BYTES(dim, element, TENSOR_WAVES(dim, tensor_##where), tiles)},
+#define TENSOR_MERGE(dim) {"tensor_merge_d" #dim, SM90_IMAGE_TENSOR, 0},
 #define GQH_SYMBOL(name, image) {#name, SM90_IMAGE_GQH##image, 227u * 1024u},
 #define ROWS32_GQH_WIDTH(name, columns, parts, ahead, waves)                                       \
     GQH_SYMBOL(rows32_##name##_x##columns##_p##parts, )

@@ -29,6 +29,7 @@ enum sm90_symbol_split {
 #define SPLIT_PART(...) +1
 #define SPLIT_MERGE(...) +1
 #define SPLIT_TENSOR(...) +1
+#define TENSOR_MERGE(...) +1
 enum sm90_symbol_mix {
     SM90_FIRST_MIX = SM90_FIRST_SPLIT
 #include "split_list.inc"
@@ -36,6 +37,7 @@ enum sm90_symbol_mix {
 #undef SPLIT_PART
 #undef SPLIT_MERGE
 #undef SPLIT_TENSOR
+#undef TENSOR_MERGE
 
 /* of a format after the other, by width */
 #define ROWS32_GQH_WIDTH(...) +1

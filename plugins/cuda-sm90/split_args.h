@@ -33,19 +33,19 @@ typedef struct split_args {
     ((dim) / 32 * 4096 * (element) + 8 * ((heads)*8 + 4) * 4 + 8 * 16 * 4 + 128 + 2 * (dim) +      \
      SPLIT_EXCHANGE_BYTES(dim, heads, (dim) / 32))
 #define TENSOR_HEADS        4
-#define TENSOR_WAVES(dim)   ((dim) == 256 ? 4 : 8)
 #define TENSOR_MOST_CLUSTER 8
 #define TENSOR_KEYS         32 /* that a wave takes at a time */
 /* Blocks that share a multiprocessor by two, those of caches that do not begin at multiples of 16
- * bytes, and, up to head_dim 128, those that have it for themselves.  The order of the sums is the
- * same. */
-enum tensor_where { tensor_paired, tensor_unaligned, tensor_alone };
+ * bytes, and those that have it for themselves.  The order of the sums is the same; at head_dim 256
+ * blocks alone have more waves, so another order, and such caches a kernel of their own there. */
+enum tensor_where { tensor_paired, tensor_unaligned, tensor_alone, tensor_alone_unaligned };
+#define TENSOR_WAVES(dim, where) ((dim) == 256 && (where) < tensor_alone ? 4 : 8)
 /* A row in shared memory: 16 bytes more keep rows apart in the banks. */
 #define TENSOR_ROW(bytes) ((bytes) + 16)
 /* Shared bytes of a block whose waves have so many tiles of 16 rows. */
-#define SPLIT_TENSOR_BYTES(dim, element, tiles)                                                    \
-    (TENSOR_WAVES(dim) * (tiles)*16 * TENSOR_ROW((element) * (dim)) +                              \
+#define SPLIT_TENSOR_BYTES(dim, element, waves, tiles)                                             \
+    ((waves) * (tiles)*16 * TENSOR_ROW((element) * (dim)) +                                        \
      2 * TENSOR_HEADS * TENSOR_ROW(2 * (dim)) +                                                    \
-     4 * TENSOR_HEADS * (1 + 3 * TENSOR_WAVES(dim) + (dim) + 2 * TENSOR_MOST_CLUSTER) + 128)
+     4 * TENSOR_HEADS * (1 + 3 * (waves) + (dim) + 2 * TENSOR_MOST_CLUSTER) + 128)
 
 #endif /* OPREG_SM90_SPLIT_ARGS_H */

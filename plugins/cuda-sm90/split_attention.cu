@@ -14,4 +14,5 @@
         split_merge<dim>(args);                                                                    \
     }
 #define SPLIT_TENSOR(...)
+#define TENSOR_MERGE(...)
 #include "split_list.inc"

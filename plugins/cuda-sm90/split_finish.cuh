@@ -393,6 +393,21 @@ DEVICE void merge_twice(const split_args &args, int32_t token, int32_t from, int
     }
 }
 
+/* Of a token's parts the first with keys, and the end of those with keys. */
+DEVICE void parts_of_token(const split_args &args, int32_t token, int32_t *from, int32_t *used) {
+    visible_keys keys = keys_of_token(args.base, token);
+    *from = keys.begin / args.part_keys;
+    *used = keys.end > keys.begin ? (keys.end + args.part_keys - 1) / args.part_keys : 0;
+}
+
+/* Up to eight parts, in few registers.  Grid: (blocks of query heads, tokens). */
+template <int DIM> DEVICE void split_merge_short(const split_args &args) {
+    int32_t token = (int32_t)block_y(), from, used;
+    let_next_launch_start();
+    parts_of_token(args, token, &from, &used);
+    merge_twice<DIM, 1>(args, token, from, used);
+}
+
 /* Grid: (query heads, or blocks of them where parts are at most 64; tokens).  A position p of the
  * tree is the right child once, so its factors lie at p: left negative takes the right part, right
  * negative the left. */
@@ -402,12 +417,8 @@ template <int DIM> DEVICE void split_merge(const split_args &args) {
     int32_t head = (int32_t)block_x(), token = (int32_t)block_y(), count = args.parts;
     int32_t t = (int32_t)thread_index();
     let_next_launch_start();
-    visible_keys keys = keys_of_token(a, token);
-    int32_t used = (keys.end + args.part_keys - 1) / args.part_keys;
-    int32_t from = keys.begin / args.part_keys;
-    if (keys.end <= keys.begin) {
-        used = 0;
-    }
+    int32_t from, used;
+    parts_of_token(args, token, &from, &used);
     if (count <= 8) {
         return merge_twice<DIM, 1>(args, token, from, used);
     } else if (count <= 16) {

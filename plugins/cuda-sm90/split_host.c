@@ -12,9 +12,10 @@
     {dim, heads, kv, blocks, SPLIT_PART_BYTES(dim, heads, element)},
 #define SPLIT_MERGE(dim) {dim, 0, 0, 0, 0},
 #define SPLIT_TENSOR(dim, name, kv, element, where, tiles)                                         \
-    {dim, -1, kv, 0, SPLIT_TENSOR_BYTES(dim, element, tiles)},
+    {dim, -1, kv, 0, SPLIT_TENSOR_BYTES(dim, element, TENSOR_WAVES(dim, tensor_##where), tiles)},
+#define TENSOR_MERGE(dim) {dim, -2, 0, 0, 0},
 static const struct split_kernel {
-    int32_t dim, heads; /* heads 0: the merge; -1: tensor_attention */
+    int32_t dim, heads; /* heads 0: the merge; -1: tensor_attention; -2: its merge */
     uint32_t kv, blocks, shared;
 } kernels[] = {
 #include "split_list.inc"
@@ -22,6 +23,7 @@ static const struct split_kernel {
 #undef SPLIT_PART
 #undef SPLIT_MERGE
 #undef SPLIT_TENSOR
+#undef TENSOR_MERGE
 
 static uint32_t symbol_of(int32_t dim, int32_t heads, uint32_t kv) {
     for (uint32_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
@@ -197,6 +199,10 @@ static opreg_status run_both(const gpu_plan *plan, const opreg_paged_attn_decode
         merge.block = row > SPLIT_FEW_THREADS ? row : SPLIT_FEW_THREADS;
         merge.grid_x = (merge.grid_x + merge.block / row - 1u) / (merge.block / row);
         merge.shared = merge.block * 16u;
+        if (runs == 1 && kernel_of(part->symbol)->heads == -1) {
+            merge.symbol = symbol_of(p->head_dim, -2, 0);
+            merge.shared = 0;
+        }
     } else {
         merge.shared = (uint32_t)(4 * args->parts + ((args->parts + 7) / 8 + 3) * p->head_dim) * 4u;
     }
@@ -249,8 +255,8 @@ opreg_status tensor_attention_supports(const opreg_device *dev, const void *prob
     return split_attention_supports(dev, problem, reason);
 }
 
-/* Parts of a segment at head_dim 256. */
-#define TENSOR_PARTS (256 / (TENSOR_WAVES(256) * TENSOR_KEYS))
+/* Parts of a segment at head_dim 256, at most. */
+#define TENSOR_PARTS 2
 
 uint64_t tensor_attention_workspace(const opreg_device *dev, const void *problem) {
     const opreg_paged_attn_decode *p = problem;
@@ -260,7 +266,7 @@ uint64_t tensor_attention_workspace(const opreg_device *dev, const void *problem
 
 /* Keys that a cluster's waves take at a time. */
 static int64_t keys_of_cluster(uint32_t cluster) {
-    return (int64_t)cluster * TENSOR_WAVES(128) * TENSOR_KEYS;
+    return (int64_t)cluster * TENSOR_WAVES(128, tensor_alone) * TENSOR_KEYS;
 }
 
 /* Blocks that share a row of keys: as many as are on the device at once and have keys.  Two alone on
@@ -274,22 +280,33 @@ static uint32_t cluster_of(const opreg_paged_attn_decode *p, int64_t rows, uint3
     return cluster == 4 && 4 * keys_of_cluster(2) <= p->max_seq_len ? 2 : cluster;
 }
 
-/* A part is a group of keys for each wave of a block.  Where that is more blocks than
- * multiprocessors, split_attention is faster than longer parts. */
+/* A part is a group of keys for each of four waves; where that is more blocks than multiprocessors,
+ * eight waves have a multiprocessor for themselves and one group or more.  Where those would leave
+ * a third of the device idle, or rows are too many, it is split_attention. */
 static opreg_status run_tensor_parts(void *state, const opreg_paged_attn_decode *p,
                                      const opreg_call *call) {
     const gpu_plan *plan = state;
-    uint32_t units = gpu_units(plan->device), heads = (uint32_t)chunks_of(p, TENSOR_HEADS);
-    int64_t rows = (int64_t)p->tokens * p->kv_heads * heads;
-    uint32_t symbol = symbol_of(256, -1, p->kv_dtype) +
-                      (uint32_t)(caches_are_aligned(call) ? tensor_paired : tensor_unaligned);
-    gpu_launch part = {symbol, (uint32_t)p->kv_heads * heads, (uint32_t)p->tokens, 1,
-                       32u * TENSOR_WAVES(256), kernel_of(symbol)->shared, plan->chained};
+    int64_t units = gpu_units(plan->device), heads = chunks_of(p, TENSOR_HEADS);
+    int64_t rows = (int64_t)p->tokens * p->kv_heads * heads, len = p->max_seq_len, keys = 128;
+    int aligned = caches_are_aligned(call);
+    enum tensor_where where = aligned ? tensor_paired : tensor_unaligned;
+    gpu_launch part = {0, (uint32_t)(p->kv_heads * heads), (uint32_t)p->tokens, 1, 0, 0,
+                       plan->chained};
     split_args args = args_of(p, call, plan->chained);
-    fill_parts(&args, p, call, 256 / TENSOR_PARTS, part_count(p, TENSOR_PARTS));
-    if (rows * args.parts > (int64_t)units) {
-        return split_attention_run(state, p, call);
+    if (rows * ((len + keys - 1) / keys) > units) {
+        where = aligned ? tensor_alone : tensor_alone_unaligned;
+        do {
+            keys *= 2;
+        } while (keys < len && rows * ((len + keys - 1) / keys) > units);
+        int64_t blocks = rows * ((len + keys - 1) / keys);
+        if (blocks > units || 3 * blocks < 2 * units) {
+            return split_attention_run(state, p, call);
+        }
     }
+    fill_parts(&args, p, call, (int32_t)keys, part_count(p, TENSOR_PARTS));
+    part.symbol = symbol_of(256, -1, p->kv_dtype) + (uint32_t)where;
+    part.block = 32u * TENSOR_WAVES(256, where);
+    part.shared = kernel_of(part.symbol)->shared;
     part.grid_z = args.parts > 1 ? (uint32_t)args.parts : 1u; /* a row of no keys too */
     return run_both(plan, p, call, &part, &args);
 }
@@ -307,7 +324,7 @@ opreg_status tensor_attention_run(void *state, const void *problem, const opreg_
     int several = 4 * keys_of_cluster(cluster) <= p->max_seq_len;
     enum tensor_where where;
     gpu_launch launch = {0, (uint32_t)p->kv_heads * heads, (uint32_t)p->tokens, cluster,
-                         32u * TENSOR_WAVES(128), 0, plan->chained};
+                         32u * TENSOR_WAVES(128, tensor_alone), 0, plan->chained};
     split_args args;
     if (p->tokens == 0) {
         return OPREG_OK;
