@@ -108,6 +108,9 @@ static const gpu_image images[] = {
 #define SPLIT_TENSOR(dim, name, kv, element, where, tiles)                                         \
     {"tensor_d" #dim "_" #name "_" #where, SM90_IMAGE_TENSOR,                                      \
      SPLIT_TENSOR_BYTES(dim, element, TENSOR_WAVES(dim, tensor_##where), tiles)},
+#define SPLIT_HALF(dim, name, kv, element)                                                         \
+    {"split_half_d" #dim "_" #name, SM90_IMAGE_SPLIT,                                              \
+     MOST_OF(SPLIT_HALF_BYTES(element), SPLIT_SHARE_BYTES(1))},
 #define TENSOR_MERGE(dim) {"tensor_merge_d" #dim, SM90_IMAGE_TENSOR, 0},
 #define GQH_SYMBOL(name, image) {#name, SM90_IMAGE_GQH##image, 227u * 1024u},
 #define ROWS32_GQH_WIDTH(name, columns, parts, ahead, waves)                                       \

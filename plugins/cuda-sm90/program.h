@@ -30,6 +30,7 @@ enum sm90_symbol_split {
 #define SPLIT_MERGE(...) +1
 #define SPLIT_TENSOR(...) +1
 #define TENSOR_MERGE(...) +1
+#define SPLIT_HALF(...) +1
 enum sm90_symbol_mix {
     SM90_FIRST_MIX = SM90_FIRST_SPLIT
 #include "split_list.inc"
@@ -38,6 +39,7 @@ enum sm90_symbol_mix {
 #undef SPLIT_MERGE
 #undef SPLIT_TENSOR
 #undef TENSOR_MERGE
+#undef SPLIT_HALF
 
 /* of a format after the other, by width */
 #define ROWS32_GQH_WIDTH(...) +1

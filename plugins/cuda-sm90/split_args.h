@@ -21,6 +21,7 @@ typedef struct split_args {
     uint32_t k_block8, k_slot8, k_head8, v_block8, v_slot8, v_head8;
     uint32_t chained; /* 1: waits for the launch ahead before it reads what that may have written */
     int32_t part_keys;
+    int32_t halves; /* 1: two parts have the same part_keys positions, four strands each */
 } split_args;
 
 /* Shared bytes with which no more than `blocks` of a kernel are on a multiprocessor at once. */
@@ -32,6 +33,8 @@ typedef struct split_args {
 #define SPLIT_PART_BYTES(dim, heads, element)                                                      \
     ((dim) / 32 * 4096 * (element) + 8 * ((heads)*8 + 4) * 4 + 8 * 16 * 4 + 128 + 2 * (dim) +      \
      SPLIT_EXCHANGE_BYTES(dim, heads, (dim) / 32))
+/* Shared bytes of a block of half a segment. */
+#define SPLIT_HALF_BYTES(element) (24 * 256 * 8 * (element) + 4 * (4 * 40 + 16) * 4 + 256)
 #define TENSOR_HEADS        4
 #define TENSOR_MOST_CLUSTER 8
 #define TENSOR_KEYS         32 /* that a wave takes at a time */

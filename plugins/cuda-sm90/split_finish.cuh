@@ -396,8 +396,9 @@ DEVICE void merge_twice(const split_args &args, int32_t token, int32_t from, int
 /* Of a token's parts the first with keys, and the end of those with keys. */
 DEVICE void parts_of_token(const split_args &args, int32_t token, int32_t *from, int32_t *used) {
     visible_keys keys = keys_of_token(args.base, token);
-    *from = keys.begin / args.part_keys;
-    *used = keys.end > keys.begin ? (keys.end + args.part_keys - 1) / args.part_keys : 0;
+    int32_t end = keys.end > keys.begin ? (keys.end + args.part_keys - 1) / args.part_keys : 0;
+    *from = keys.begin / args.part_keys << args.halves;
+    *used = end << args.halves;
 }
 
 /* Up to eight parts, in few registers.  Grid: (blocks of query heads, tokens). */

@@ -14,8 +14,9 @@
 #define SPLIT_TENSOR(dim, name, kv, element, where, tiles)                                         \
     {dim, -1, kv, 0, SPLIT_TENSOR_BYTES(dim, element, TENSOR_WAVES(dim, tensor_##where), tiles)},
 #define TENSOR_MERGE(dim) {dim, -2, 0, 0, 0},
+#define SPLIT_HALF(dim, name, kv, element) {dim, -3, kv, 0, SPLIT_HALF_BYTES(element)},
 static const struct split_kernel {
-    int32_t dim, heads; /* heads 0: the merge; -1: tensor_attention; -2: its merge */
+    int32_t dim, heads; /* heads 0: the merge; -1: tensor_attention; -2: its merge; -3: halves */
     uint32_t kv, blocks, shared;
 } kernels[] = {
 #include "split_list.inc"
@@ -24,6 +25,7 @@ static const struct split_kernel {
 #undef SPLIT_MERGE
 #undef SPLIT_TENSOR
 #undef TENSOR_MERGE
+#undef SPLIT_HALF
 
 static uint32_t symbol_of(int32_t dim, int32_t heads, uint32_t kv) {
     for (uint32_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
@@ -119,9 +121,9 @@ opreg_status split_attention_supports(const opreg_device *dev, const void *probl
     return OPREG_E_UNSUPPORTED;
 }
 
-/* A bound on parts, so many a segment at most, whatever the device. */
-static uint64_t part_count(const opreg_paged_attn_decode *p, int64_t each) {
-    int64_t parts = each * segments_of(p);
+/* A bound on parts, whatever the device. */
+static uint64_t part_count(const opreg_paged_attn_decode *p) {
+    int64_t parts = segments_of(p) * (p->head_dim == 256 ? 2 : 1);
     return (uint64_t)p->tokens * (uint64_t)p->q_heads *
            (uint64_t)(parts > MOST_PARTS ? MOST_PARTS : parts);
 }
@@ -130,14 +132,10 @@ static uint64_t align256(uint64_t bytes) {
     return (bytes + 255u) & ~(uint64_t)255u;
 }
 
-static uint64_t workspace_of(const opreg_paged_attn_decode *p, uint64_t parts) {
-    return align256(parts * (uint64_t)p->head_dim * 4u) + 2u * align256(parts * 4u);
-}
-
 uint64_t split_attention_workspace(const opreg_device *dev, const void *problem) {
     const opreg_paged_attn_decode *p = problem;
     (void)dev;
-    return workspace_of(p, part_count(p, 1));
+    return align256(part_count(p) * (uint64_t)p->head_dim * 4u) + 2u * align256(part_count(p) * 4u);
 }
 
 static int32_t shift_of(int32_t value) {
@@ -170,14 +168,14 @@ static split_args args_of(const opreg_paged_attn_decode *p, const opreg_call *ca
     return args;
 }
 
-/* Parts of `keys` positions, of which the workspace has room for `count`. */
+/* Parts of `keys` positions, which are in the workspace. */
 static void fill_parts(split_args *args, const opreg_paged_attn_decode *p, const opreg_call *call,
-                       int32_t keys, uint64_t count) {
+                       int32_t keys) {
     uint8_t *workspace = call->workspace.ptr;
-    uint64_t o_bytes = align256(count * (uint64_t)p->head_dim * 4u);
+    uint64_t o_bytes = align256(part_count(p) * (uint64_t)p->head_dim * 4u);
     args->o = (float *)(void *)workspace;
     args->m = (float *)(void *)(workspace + o_bytes);
-    args->l = (float *)(void *)(workspace + o_bytes + align256(count * 4u));
+    args->l = (float *)(void *)(workspace + o_bytes + align256(part_count(p) * 4u));
     args->part_keys = keys;
     args->parts = (int32_t)(((int64_t)p->max_seq_len + keys - 1) / keys);
 }
@@ -218,6 +216,14 @@ static uint32_t evenly_spread(const gpu_launch *part, uint32_t units) {
     return bytes > part->shared ? bytes : part->shared;
 }
 
+/* Half a segment for a block of four heads: where that is a block for a third of the
+ * multiprocessors or more, but for no more than there are, which leaves runs of one segment. */
+static int takes_halves(const opreg_paged_attn_decode *p, uint32_t units) {
+    int64_t blocks = 2 * segments_of(p) * p->tokens * p->kv_heads * chunks_of(p, 4);
+    return symbol_of(p->head_dim, -3, p->kv_dtype) != UINT32_MAX &&
+           p->q_heads / p->kv_heads > 2 && blocks <= (int64_t)units && 3 * blocks >= (int64_t)units;
+}
+
 opreg_status split_attention_run(void *state, const void *problem, const opreg_call *call) {
     const opreg_paged_attn_decode *p = problem;
     const gpu_plan *plan = state;
@@ -235,7 +241,14 @@ opreg_status split_attention_run(void *state, const void *problem, const opreg_c
     }
     args = args_of(p, call, plan->chained);
     args.run_shift = run_shift_of(p, heads, units * kernel->blocks);
-    fill_parts(&args, p, call, 256 << args.run_shift, part_count(p, 1));
+    fill_parts(&args, p, call, 256 << args.run_shift);
+    if (takes_halves(p, units)) {
+        heads = 4;
+        args.halves = 1;
+        args.parts *= 2;
+        part.symbol = symbol_of(p->head_dim, -3, p->kv_dtype);
+        part.shared = kernel_of(part.symbol)->shared;
+    }
     part.grid_x = (uint32_t)(p->kv_heads * chunks_of(p, heads));
     part.grid_y = args.parts > 1 ? (uint32_t)args.parts : 1u; /* a row of no keys too */
     part.grid_z = (uint32_t)p->tokens;
@@ -255,13 +268,8 @@ opreg_status tensor_attention_supports(const opreg_device *dev, const void *prob
     return split_attention_supports(dev, problem, reason);
 }
 
-/* Parts of a segment at head_dim 256, at most. */
-#define TENSOR_PARTS 2
-
 uint64_t tensor_attention_workspace(const opreg_device *dev, const void *problem) {
-    const opreg_paged_attn_decode *p = problem;
-    (void)dev;
-    return workspace_of(p, part_count(p, p->head_dim == 256 ? TENSOR_PARTS : 1));
+    return split_attention_workspace(dev, problem);
 }
 
 /* Keys that a cluster's waves take at a time. */
@@ -303,7 +311,7 @@ static opreg_status run_tensor_parts(void *state, const opreg_paged_attn_decode 
             return split_attention_run(state, p, call);
         }
     }
-    fill_parts(&args, p, call, (int32_t)keys, part_count(p, TENSOR_PARTS));
+    fill_parts(&args, p, call, (int32_t)keys);
     part.symbol = symbol_of(256, -1, p->kv_dtype) + (uint32_t)where;
     part.block = 32u * TENSOR_WAVES(256, where);
     part.shared = kernel_of(part.symbol)->shared;

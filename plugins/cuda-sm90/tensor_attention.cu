@@ -4,6 +4,7 @@
 
 #define SPLIT_PART(...)
 #define SPLIT_MERGE(...)
+#define SPLIT_HALF(...)
 #define SPLIT_TENSOR(dim, name, kv, element, where, tiles)                                         \
     TENSOR_KERNEL(dim, name, kv, element, where, tiles, TENSOR_WAVES(dim, tensor_##where))
 #define TENSOR_KERNEL(dim, name, kv, element, where, tiles, waves)                                 \
