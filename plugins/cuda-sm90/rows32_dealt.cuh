@@ -20,7 +20,7 @@
 #define DEALT_COLUMNS 8
 
 struct dealt_barriers {
-    uint64_t full[DEALT_WORKERS][DEALT_DEPTH];
+    uint64_t full[DEALT_SLOTS][2]; /* for a slot's uses in turn                                     */
     uint64_t brought[DEALT_FINISHERS * DEALT_BUFFERS];  /* by the waves of a team                      */
     uint64_t finished[DEALT_FINISHERS * DEALT_BUFFERS]; /* by its finisher                               */
     uint64_t part[DEALT_FINISHERS];                   /* of the other block                          */
@@ -34,75 +34,91 @@ template <class F> struct dealt_place {
     dealt_barriers *barriers;
     uint8_t *shared;
     own_groups own;
-    uint32_t waves, teams; /* of a team: one a list; teams: each has a finisher                     */
-    uint32_t tiles;        /* of the cluster                                                        */
 };
 
 /* A team has the tiles team, team + teams, .. of its cluster and of each the rows of gate and up one
  * after another, or one row. */
-template <class F>
-DEVICE uint32_t rows_of_team(const dealt_args &args, const dealt_place<F> &place, uint32_t team) {
-    uint32_t tiles = team < place.tiles ? (place.tiles - team + place.teams - 1u) / place.teams : 0u;
-    return team >= place.teams ? 0u : args.base.pair ? 2u * tiles : tiles;
+DEVICE uint32_t rows_of_team(const dealt_args &args, uint32_t team) {
+    uint32_t more = args.teams_more + (block_x() < args.more ? 1u : 0u);
+    uint32_t tiles = args.tiles_each + (team < more ? 1u : 0u);
+    return team >= args.teams ? 0u : args.base.pair ? 2u * tiles : tiles;
 }
-template <class F>
-DEVICE int64_t tile_of_team(const dealt_args &args, const dealt_place<F> &place, uint32_t team,
-                            uint32_t row) {
-    uint32_t tile = team + (args.base.pair ? row / 2u : row) * place.teams;
+DEVICE int64_t tile_of_team(const dealt_args &args, uint32_t team, uint32_t row) {
+    uint32_t tile = team + (args.base.pair ? row / 2u : row) * args.teams;
     return block_x() + (int64_t)tile * grid_x();
 }
 DEVICE uint32_t weight_of(const dealt_args &args, uint32_t row) {
     return args.base.pair ? row % 2u : 0u;
 }
+DEVICE uint32_t team_of_wave(const dealt_args &args) {
+    return wave_index() * args.team_of >> 16;
+}
 
-/* Where sums of a team's rows are, in turn. */
+/* Where sums of a team's rows are, in turn: one or two buffers. */
 DEVICE uint32_t buffer_of(const dealt_args &args, uint32_t team, uint32_t row) {
-    return team * args.buffers + row % args.buffers;
+    return team * args.buffers + (row & (args.buffers - 1u));
+}
+/* How often the buffer was used before. */
+DEVICE uint32_t uses_of(const dealt_args &args, uint32_t row) {
+    return row >> (args.buffers - 1u);
 }
 template <class F>
 DEVICE float *sums_of(const dealt_args &args, const dealt_place<F> &place, uint32_t buffer) {
-    return (float *)(place.shared + args.sums) + buffer * place.waves * (DEALT_SUM_BYTES(F::unit) / 4);
+    return (float *)(place.shared + args.sums) + buffer * args.waves * (DEALT_SUM_BYTES(F::unit) / 4);
 }
 
 /* ---- groups of weights --------------------------------------------------------------------------------- */
 
-/* A worker's list of a row of its team: some have a group more, so they go round. */
-template <class F> DEVICE uint32_t list_of(const dealt_place<F> &place, uint32_t row) {
-    return (wave_index() + row) % place.waves;
+/* The waves of a team take turns: wave v has the items v, v + waves, ..  An item is a group of weights, or
+ * none where a row's lists are not alike long; it is brought to the team's next slot by the wave that had
+ * the item `slots` ahead of it, which is the wave itself or, where slots are no multiple of waves, the one
+ * half of them further on, so a wave is never more than one use of a slot ahead of those that bring. */
+
+/* A wave's number in its team. */
+DEVICE uint32_t first_list(const dealt_args &args) {
+    return wave_index() - team_of_wave(args) * args.waves;
+}
+/* Some lists have a group more, so they go round. */
+DEVICE uint32_t next_list(const dealt_args &args, uint32_t list) {
+    return list + 1u == args.waves ? 0u : list + 1u;
+}
+/* Of the team's, whose items this wave brings. */
+DEVICE uint32_t served_wave(const dealt_args &args) {
+    uint32_t wave = first_list(args) + args.shift;
+    return wave >= args.waves ? wave - args.waves : wave;
 }
 
-/* The next group of a worker that is copied, of a row of its team; rows: how many those are. */
+/* The next item that a worker brings, of a row of its team; rows: how many those are; piece: of 16
+ * bytes, where the block's first group of the row begins. */
 struct dealt_ahead {
-    uint32_t row, group, rows;
+    uint32_t row, rows, piece, list, group;
 };
 
-/* Lists without groups are passed. */
-template <class F> DEVICE void find_group(const dealt_place<F> &place, dealt_ahead *next) {
-    while (next->group >= place.own.count && next->row < next->rows) {
-        next->row++;
-        next->group = list_of(place, next->row);
-    }
-}
-
+/* slot: of all teams; use: of the slot, from 0 on. */
 template <class F>
 DEVICE void copy_group(const dealt_args &args, const dealt_place<F> &place, dealt_ahead *next,
-                       uint32_t slot) {
+                       uint32_t slot, uint32_t use) {
     if (next->row < next->rows) {
         if (lane_index() == 0u) {
-            const matmul_args &a = args.base;
-            uint32_t wave = wave_index(), bytes = dealt_place<F>::group;
-            uint64_t *full = &place.barriers->full[wave][slot];
-            const uint8_t *from = a.data[weight_of(args, next->row)] +
-                                  tile_of_team(args, place, wave / place.waves, next->row) * 32 *
-                                      a.row_bytes +
-                                  (int64_t)(place.own.rank + DEALT_PARTS * next->group) * bytes;
-            barrier_expect(full, bytes);
-            bulk_copy(place.shared + DEALT_COLUMNS * args.apart +
-                          (wave * args.depth + slot) * bytes,
-                      from, bytes, full);
+            uint32_t bytes = dealt_place<F>::group;
+            uint32_t piece = next->piece + next->group * (DEALT_PARTS * bytes / 16u);
+            uint64_t *full = &place.barriers->full[slot][use & 1u];
+            if (next->group < place.own.count) {
+                barrier_expect(full, bytes);
+                bulk_copy(place.shared + DEALT_COLUMNS * args.apart + slot * bytes,
+                          args.base.data[weight_of(args, next->row)] + (uint64_t)piece * 16u, bytes,
+                          full);
+            } else {
+                barrier_arrive(full);
+            }
         }
         next->group += dealt_place<F>::lists;
-        find_group(place, next);
+        if (next->group >= args.span) {
+            next->row++;
+            next->piece += weight_of(args, next->row) != 0u ? 0u : args.tile_step;
+            next->list = next_list(args, next->list);
+            next->group = next->list;
+        }
     }
 }
 
@@ -116,11 +132,16 @@ DEVICE void add_group(const dealt_args &args, const dealt_place<F> &place, const
     float terms[2][1][4];
     if constexpr (F::unit == 256) { /* the two accumulators in turn */
         superblock_terms<F, 1>(group, words, x, terms);
+        if (u / dealt_place<F>::lists % 2u == 0u) {
 #pragma unroll
-        for (int o = 0; o < 8; o++) {
-            float sum = acc[0][o] + terms[o / 4][0][o % 4];
-            acc[0][o] = acc[1][o];
-            acc[1][o] = sum;
+            for (int o = 0; o < 8; o++) {
+                acc[0][o] = acc[0][o] + terms[o / 4][0][o % 4];
+            }
+        } else {
+#pragma unroll
+            for (int o = 0; o < 8; o++) {
+                acc[1][o] = acc[1][o] + terms[o / 4][0][o % 4];
+            }
         }
     } else {
 #pragma unroll
@@ -154,15 +175,13 @@ template <class F> DEVICE void put_sums(float *sums, float (*acc)[8]) {
 /* A worker's list of all rows of its team. */
 template <class F>
 DEVICE void work(const dealt_args &args, const dealt_place<F> &place, dealt_ahead *ahead) {
-    uint32_t wave = wave_index(), team = wave / place.waves;
-    uint32_t slot = 0u, round = 0u;
+    uint32_t team = team_of_wave(args), list = first_list(args);
+    uint32_t first = team * args.slots, turn = list; /* slot and 256 times the uses before       */
     dealt_words<F> words;
-    const uint8_t *stages = place.shared + DEALT_COLUMNS * args.apart +
-                            wave * args.depth * dealt_place<F>::group;
+    const uint8_t *stages = place.shared + DEALT_COLUMNS * args.apart;
     words.start(place.shared + args.tables);
 #pragma unroll 1
     for (uint32_t row = 0u; row < ahead->rows; row++) {
-        uint32_t list = list_of(place, row);
         uint32_t dialect = F::unit == 32 ? args.base.side[weight_of(args, row)]->dialect : 0u;
         float acc[F::unit == 256 ? 2 : 4][8];
 #pragma unroll
@@ -170,22 +189,25 @@ DEVICE void work(const dealt_args &args, const dealt_place<F> &place, dealt_ahea
             acc[o / 8][o % 8] = 0.0f;
         }
 #pragma unroll 1
-        for (uint32_t u = list; u < place.own.count; u += dealt_place<F>::lists) {
-            barrier_wait(&place.barriers->full[wave][slot], round & 1u);
-            add_group<F>(args, place, stages + slot * dealt_place<F>::group, u, words, dialect,
-                         acc);
+        for (uint32_t u = list; u < args.span; u += dealt_place<F>::lists) {
+            uint32_t slot = first + (turn & 255u), use = turn >> 8;
+            barrier_wait(&place.barriers->full[slot][use & 1u], use >> 1 & 1u);
+            if (u < place.own.count) {
+                add_group<F>(args, place, stages + slot * dealt_place<F>::group, u, words,
+                             dialect, acc);
+            }
             __syncwarp();
-            copy_group<F>(args, place, ahead, slot);
-            slot++;
-            round += slot == args.depth;
-            slot = slot == args.depth ? 0u : slot;
+            copy_group<F>(args, place, ahead, slot, use + 1u);
+            turn += args.waves;
+            turn += (turn & 255u) >= args.slots ? 256u - args.slots : 0u;
         }
-        uint32_t buffer = buffer_of(args, team, row);
-        if (row >= args.buffers) {
-            barrier_wait(&place.barriers->finished[buffer], (row / args.buffers - 1u) & 1u);
+        uint32_t buffer = buffer_of(args, team, row), uses = uses_of(args, row);
+        if (uses != 0u) {
+            barrier_wait(&place.barriers->finished[buffer], (uses - 1u) & 1u);
         }
         put_sums<F>(sums_of(args, place, buffer) + list * (DEALT_SUM_BYTES(F::unit) / 4), acc);
         barrier_arrive(&place.barriers->brought[buffer]);
+        list = next_list(args, list);
     }
 }
 
@@ -208,12 +230,12 @@ MEMBER float4 plus(float4 a, float4 b) {
 
 /* The tree over the block's lists of one accumulator each; lists without groups are +0. */
 template <class F>
-DEVICE float4 sum_lists(const dealt_place<F> &place, const float *from) {
+DEVICE float4 sum_lists(uint32_t waves, const float *from) {
     float4 v[dealt_place<F>::lists];
 #pragma unroll
     for (uint32_t l = 0; l < dealt_place<F>::lists; l++) {
-        v[l] = l < place.waves ? *(const float4 *)(from + l * (DEALT_SUM_BYTES(F::unit) / 4))
-                               : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        v[l] = l < waves ? *(const float4 *)(from + l * (DEALT_SUM_BYTES(F::unit) / 4))
+                         : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
 #pragma unroll
     for (uint32_t s = dealt_place<F>::lists / 2; s > 0; s /= 2) {
@@ -249,7 +271,7 @@ DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t
     constexpr uint32_t kept = DEALT_KEPT(F::unit), bytes = DEALT_PART_BYTES(F::unit);
     const matmul_args &a = args.base;
     uint32_t weights = !PLAIN && a.pair ? 2u : 1u, lane = lane_index();
-    uint32_t rows = rows_of_team(args, place, team);
+    uint32_t rows = rows_of_team(args, team);
     uint64_t *barrier = &place.barriers->part[team];
     uint8_t *others = place.shared + args.parts + team * weights * bytes + lane * 16u;
     bool together = a.y_dtype == OPREG_F32 && (a.pair || a.bias == 0) &&
@@ -262,98 +284,131 @@ DEVICE void finish(const dealt_args &args, const dealt_place<F> &place, uint32_t
         uint32_t buffer = buffer_of(args, team, row);
         bool stores = (turn & 1u) == place.own.rank;
         const float *from = sums_of(args, place, buffer) + lane / 4u * DEALT_COLUMN + lane % 4u * 4u;
-        barrier_wait(&place.barriers->brought[buffer], row / args.buffers & 1u);
-        if (stores && which == 0u) {
-            if (lane == 0u) {
-                barrier_expect(barrier, weights * bytes);
-            }
-            cluster_wait(barrier, turn / 2u & 1u);
+        barrier_wait(&place.barriers->brought[buffer], uses_of(args, row) & 1u);
+        float4 v[2][kept];
+        if (stores && which == 0u && lane == 0u) {
+            barrier_expect(barrier, weights * bytes);
         }
-#pragma unroll 1
+#pragma unroll
         for (uint32_t h = 0; h < 2u; h++) {
-            uint8_t *other = others + which * bytes + h * 512u;
-            float4 v[4];
 #pragma unroll
             for (uint32_t i = 0; i < kept; i++) {
-                v[i] = sum_lists<F>(place, from + i * (DEALT_COLUMNS * DEALT_COLUMN) + h * 16u);
+                v[h][i] = sum_lists<F>(args.waves,
+                                       from + i * (DEALT_COLUMNS * DEALT_COLUMN) + h * 16u);
                 if (!stores) {
-                    cluster_send(other + i * 1024u, v[i], barrier, place.own.rank ^ 1u);
-                } else {
-                    v[i] = plus(v[i], *(const float4 *)(other + i * 1024u));
+                    cluster_send(others + which * bytes + h * 512u + i * 1024u, v[h][i], barrier,
+                                 place.own.rank ^ 1u);
                 }
             }
-            if (!stores) {
-                continue;
+        }
+        barrier_arrive(&place.barriers->finished[buffer]);
+        if (!stores) {
+            continue;
+        }
+        if (which == 0u) {
+            cluster_wait(barrier, turn / 2u & 1u);
+        }
+#pragma unroll
+        for (uint32_t h = 0; h < 2u; h++) {
+            float4 sum[4];
+#pragma unroll
+            for (uint32_t i = 0; i < kept; i++) {
+                sum[i] = plus(v[h][i], *(const float4 *)(others + which * bytes + h * 512u + i * 1024u));
             }
-            v[0] = kept == 4u ? plus(plus(v[0], v[2]), plus(v[1], v[3])) : v[0];
-            float value[4] = {F::last(v[0].x), F::last(v[0].y), F::last(v[0].z), F::last(v[0].w)};
+            sum[0] = kept == 4u ? plus(plus(sum[0], sum[2]), plus(sum[1], sum[3])) : sum[0];
+            float value[4] = {F::last(sum[0].x), F::last(sum[0].y), F::last(sum[0].z),
+                              F::last(sum[0].w)};
             if (!PLAIN && which == 1u) {
-                float4 g = h ? gates[1] : gates[0];
-                float gate[4] = {g.x, g.y, g.z, g.w};
+                float gate[4] = {gates[h].x, gates[h].y, gates[h].z, gates[h].w};
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     value[i] = canonical_glu(a.glu, gate[i], value[i], a.glu_alpha, a.glu_limit);
                 }
             }
+            int64_t n = tile_of_team(args, team, row) * 32 + h * 16u + lane % 4u * 4u;
             if constexpr (PLAIN) {
                 if (lane / 4u < a.m) {
-                    int64_t tile = tile_of_team(args, place, team, row);
-                    int64_t n = tile * 32 + h * 16u + lane % 4u * 4u;
                     *(float4 *)((float *)a.y + lane / 4u * a.y_stride + n) =
                         make_float4(value[0], value[1], value[2], value[3]);
                 }
             } else if (which + 1u == weights) {
-                store_outputs(a, together, lane / 4u,
-                              tile_of_team(args, place, team, row) * 32 + h * 16u + lane % 4u * 4u,
-                              value);
+                store_outputs(a, together, lane / 4u, n, value);
             } else {
-                gates[0] = h ? gates[0] : make_float4(value[0], value[1], value[2], value[3]);
-                gates[1] = h ? make_float4(value[0], value[1], value[2], value[3]) : gates[1];
+                gates[h] = make_float4(value[0], value[1], value[2], value[3]);
             }
         }
-        barrier_arrive(&place.barriers->finished[buffer]);
     }
 }
 
 /* ---- a block ---------------------------------------------------------------------------------------------- */
 
-/* Every wave has runs of one row, so that none divides by more than the rows. */
-template <class F, bool PLAIN>
-DEVICE void bring_columns(const dealt_args &args, const dealt_place<F> &place) {
-    const matmul_args &a = args.base;
-    uint32_t columns = (uint32_t)a.m, waves = DEALT_THREADS / 32u;
-    uint32_t row = wave_index() % columns, first = wave_index() / columns, step = waves / columns;
-    uint32_t runs = F::unit == 256 ? place.own.count : (place.own.count + 1u) / 2u;
-    uint8_t *records = place.shared + row * args.apart;
-    if (first >= step) {
-        return;
+/* What of a block's x a wave brings first. */
+struct first_runs {
+    dealt_records records;
+    int64_t at[DEALT_RUNS];
+};
+template <class F>
+DEVICE void find_columns(const dealt_args &args, const dealt_place<F> &place, first_runs *x) {
+    uint32_t at = shared_address(place.shared);
+    asm volatile("" : "+r"(at)); /* or it is made again wherever it is used                         */
+    x->records = {at, args.apart, args.column_bits};
+    find_runs<F>(args.base, place.own, x->records, wave_index(), x->at);
+}
+
+/* The first items that a worker brings: the first alone, or the others, which would be in the way of x if
+ * they were asked for ahead of it. */
+template <class F>
+DEVICE void copy_first(const dealt_args &args, const dealt_place<F> &place, dealt_ahead *ahead) {
+    copy_group<F>(args, place, ahead, team_of_wave(args) * args.slots + served_wave(args), 0u);
+}
+template <class F>
+DEVICE void copy_others(const dealt_args &args, const dealt_place<F> &place, dealt_ahead *ahead) {
+    for (uint32_t i = served_wave(args) + args.waves; i < args.slots; i += args.waves) {
+        copy_group<F>(args, place, ahead, team_of_wave(args) * args.slots + i, 0u);
     }
+}
+
+template <class F, bool PLAIN>
+DEVICE void bring_columns(const dealt_args &args, const dealt_place<F> &place, first_runs *x) {
+    constexpr int order = dealt_words<F>::order;
+    const matmul_args &a = args.base;
+    uint32_t runs = F::unit == 256 ? place.own.count : (place.own.count + 1u) / 2u;
+    uint32_t all = runs << args.column_bits, first = wave_index();
     if (!PLAIN && a.scales != 0) {
-        for (uint32_t run = first; run < runs; run += step) {
-            bring_planes<F, dealt_words<F>::order>(a, row, place.own, run, records);
+        for (; first < all; first += DEALT_WAVES) {
+            bring_planes<F, order>(a, place.own, x->records, first);
         }
         return;
     }
     uint64_t element = a.x_dtype == OPREG_F32 ? 4u : 2u;
     bool aligned = (((uintptr_t)a.x | (uint64_t)a.x_stride * element) & 15u) == 0u;
-    for (uint32_t run = first; run < runs; run += step * DEALT_RUNS) {
-        bring_runs<F, dealt_words<F>::order, PLAIN>(a, row, aligned, place.own, run, step, records);
+#pragma unroll 1
+    for (;;) {
+        float v[DEALT_RUNS][8];
+        load_runs<PLAIN>(a, aligned, x->at, v);
+        put_runs<F, order>(place.own, x->records, first, all, v);
+        first += DEALT_WAVES * DEALT_RUNS;
+        if (first >= all) {
+            break;
+        }
+        find_runs<F>(a, place.own, x->records, first, x->at);
     }
 }
 
-/* A worker starts the barriers of its groups, finishers the others. */
-template <class F>
-DEVICE void start_barriers(const dealt_args &args, const dealt_place<F> &place) {
-    uint32_t wave = wave_index(), lane = lane_index(), buffers = place.teams * args.buffers;
+/* The waves of a team start its slots' barriers, finishers the others. */
+DEVICE void start_barriers(const dealt_args &args, dealt_barriers *barriers) {
+    uint32_t wave = wave_index(), lane = lane_index(), buffers = args.teams * args.buffers;
     if (wave < DEALT_WORKERS) {
-        if (lane < args.depth) {
-            barrier_start(&place.barriers->full[wave][lane], 1);
+        uint32_t slot = served_wave(args) + lane * args.waves;
+        if (team_of_wave(args) < args.teams && slot < args.slots) { /* those it brings first         */
+            barrier_start(&barriers->full[team_of_wave(args) * args.slots + slot][0], 1);
+            barrier_start(&barriers->full[team_of_wave(args) * args.slots + slot][1], 1);
         }
     } else if (wave == DEALT_WORKERS && lane < buffers) {
-        barrier_start(&place.barriers->brought[lane], place.waves * 32u);
-        barrier_start(&place.barriers->finished[lane], 32);
+        barrier_start(&barriers->brought[lane], args.waves * 32u);
+        barrier_start(&barriers->finished[lane], 32);
     } else if (wave == DEALT_WORKERS + 1u && lane < DEALT_FINISHERS) {
-        barrier_start(&place.barriers->part[lane], 1);
+        barrier_start(&barriers->part[lane], 1);
     }
     barriers_started();
     __syncwarp();
@@ -363,38 +418,30 @@ DEVICE void start_barriers(const dealt_args &args, const dealt_place<F> &place) 
 template <class F> DEVICE void rows32_dealt(const dealt_args &args) {
     extern __shared__ __align__(128) uint8_t shared[];
     __shared__ dealt_barriers barriers;
-    uint32_t wave = wave_index(), tiles = (uint32_t)((args.base.n + 31) / 32);
-    uint32_t rank = block_z(), lists = dealt_place<F>::lists;
-    uint32_t count = args.groups > rank ? (args.groups - rank + 1u) / DEALT_PARTS : 0u;
-    dealt_place<F> place = {&barriers, shared, {rank, DEALT_PARTS, count}};
-    place.waves = (args.groups + 1u) / DEALT_PARTS < lists ? (args.groups + 1u) / DEALT_PARTS : lists;
-    place.teams = DEALT_WORKERS / place.waves < DEALT_FINISHERS ? DEALT_WORKERS / place.waves
-                                                                : DEALT_FINISHERS;
-    place.tiles = block_x() < tiles ? (tiles - block_x() + grid_x() - 1u) / grid_x() : 0u;
-    dealt_ahead ahead = {0u, list_of(place, 0u), 0u};
+    uint32_t wave = wave_index(), rank = block_z();
+    dealt_place<F> place = {&barriers, shared, {rank, (args.groups + 1u - rank) / DEALT_PARTS}};
+    uint32_t team = wave < DEALT_WORKERS ? team_of_wave(args) : DEALT_WORKERS;
+    uint32_t list = served_wave(args);
+    dealt_ahead ahead = {0u, rows_of_team(args, team), 0u, list, list};
+    ahead.piece = (uint32_t)((block_x() + (int64_t)team * grid_x()) * (args.base.row_bytes * 2) +
+                             rank * (dealt_place<F>::group / 16u));
     bool plain = is_plain(args.base);
+    first_runs x;
     let_next_launch_start();
-    if (wave < DEALT_WORKERS) {
-        ahead.rows = rows_of_team(args, place, wave / place.waves);
-    }
-    start_barriers<F>(args, place);
-    find_group(place, &ahead);
-    for (uint32_t i = 0; i < args.early; i++) {
-        copy_group<F>(args, place, &ahead, i);
-    }
+    start_barriers(args, &barriers);
+    copy_first<F>(args, place, &ahead);
     cluster_arrive();
+    find_columns(args, place, &x);
     dealt_words<F>::fill(shared + args.tables);
     if (args.chained) {
         wait_for_launch_ahead();
     }
     if (plain) {
-        bring_columns<F, true>(args, place);
+        bring_columns<F, true>(args, place, &x);
     } else {
-        bring_columns<F, false>(args, place);
+        bring_columns<F, false>(args, place, &x);
     }
-    for (uint32_t i = args.early; i < args.depth; i++) { /* before x they would be in its way        */
-        copy_group<F>(args, place, &ahead, i);
-    }
+    copy_others(args, place, &ahead);
     cluster_leave();
     __syncthreads();
     if (wave < DEALT_WORKERS) {

@@ -24,6 +24,27 @@ template <class F> struct dealt_words {
     }
 };
 
+/* As rows_q6_k has it, but the inverted bits of a word are made once for the four runs that share it. */
+template <> struct dealt_words<rows_q6_k> {
+    static const int order = X_IN_ORDER, table_bytes = 0;
+    MEMBER void fill(uint8_t *) {}
+    __device__ __forceinline__ void start(const uint8_t *) {}
+    MEMBER uint32_t word(const uint8_t *piece, int r, uint32_t low) {
+        uint32_t high;
+        asm("xor.b32 %0, %1, 0xaaaaaaaa;" : "=r"(high) : "r"(*(const uint32_t *)piece));
+        low = (r >> 1 ? low >> 2 : low << 2) & 0x3c3c3c3cu;
+        return (high << (6 - 2 * r) & 0xc0c0c0c0u) | low;
+    }
+    __device__ __forceinline__ void get(const uint8_t *group, uint32_t row, uint32_t t, int j,
+                                        uint32_t *low, uint32_t *high) const {
+        int n = j >> 2, r = j & 3;
+        const uint8_t *lows = group + (4 * n + 2 * (r & 1)) * 512 + row * 16u + t * 4u;
+        const uint8_t *highs = group + (8 + 2 * n) * 512 + row * 16u + t * 4u;
+        *low = word(highs, r, *(const uint32_t *)lows);
+        *high = word(highs + 512, r, *(const uint32_t *)(lows + 512));
+    }
+};
+
 /* Tables of words in 32 copies, a bank each.  A lane takes all of an entry, so its words are 2t and
  * 2t + 1. */
 template <> struct dealt_words<rows_iq2_xxs> {

@@ -63,9 +63,11 @@ opreg_status rows32_records_run(const opreg_call *call, const gpu_plan *plan,
 uint32_t rows32_column_bytes(const rows32_format *f, int64_t k);
 /* Whether eight rows of x fit beside the weights on their way. */
 int rows32_team_fits(const rows32_format *f, int64_t k);
-/* Whether rows32_dealt takes a dense call of up to eight rows: what a block has fits. */
 /* The symbol of rows32_dealt, or 0. */
 uint32_t rows32_dealt_symbol(const rows32_format *f);
+/* Of a matrix that rows32_dealt takes: it counts pieces of 16 bytes in 32 bits. */
+#define DEALT_MOST_WEIGHTS (INT64_C(1) << 35)
+/* Whether rows32_dealt takes a dense call of up to eight rows: what a block has fits. */
 int rows32_deals(const rows32_format *f, int64_t k, uint32_t weights);
 opreg_status rows32_dealt_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
                               const matmul_args *args);

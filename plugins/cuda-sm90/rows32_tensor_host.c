@@ -94,28 +94,51 @@ static uint32_t dealt_table_bytes(const rows32_format *f) {
                                   : (uint32_t)f->table_words * 4u;
 }
 
-/* Everything of a call but its pointers; 0 where it does not fit. */
-static uint32_t dealt_shape(const rows32_format *f, int64_t k, uint32_t weights, dealt_args *args) {
-    uint32_t stage = DEALT_WORKERS * group_bytes(f), most = DEALT_LISTS(f->unit), fixed, sums;
-    uint32_t parts = weights * DEALT_FINISHERS * (uint32_t)DEALT_PART_BYTES(f->unit);
-    uint32_t groups = dealt_groups(f, k), lists = groups < most ? groups : most;
-    uint32_t teams = DEALT_WORKERS / lists < DEALT_FINISHERS ? DEALT_WORKERS / lists
-                                                             : DEALT_FINISHERS;
-    args->groups = (uint32_t)rows32_groups(f, k);
-    args->apart = dealt_column_bytes(f, k);
-    fixed = 8u * args->apart + parts + dealt_table_bytes(f);
-    sums = teams * lists * (uint32_t)DEALT_SUM_BYTES(f->unit);
-    if (fixed + sums + stage > ROWS32_TENSOR_SHARED) {
+/* What a block of so many teams shares; 0 where it does not fit. */
+static uint32_t dealt_teams(const rows32_format *f, uint32_t weights, uint32_t teams,
+                            dealt_args *args) {
+    uint32_t parts = weights * teams * (uint32_t)DEALT_PART_BYTES(f->unit), left;
+    uint32_t sums = teams * args->waves * (uint32_t)DEALT_SUM_BYTES(f->unit);
+    uint32_t slot = teams * group_bytes(f);
+    uint32_t fixed = 8u * args->apart + parts + dealt_table_bytes(f) + sums;
+    uint32_t step = args->waves % 2u == 0u ? args->waves / 2u : args->waves;
+    if (fixed + args->waves * slot > ROWS32_TENSOR_SHARED) {
         return 0;
     }
-    args->depth = (ROWS32_TENSOR_SHARED - fixed - sums) / stage;
-    args->depth = args->depth < DEALT_DEPTH ? args->depth : DEALT_DEPTH;
-    args->buffers = (ROWS32_TENSOR_SHARED - fixed - args->depth * stage) / sums;
-    args->buffers = args->buffers < DEALT_BUFFERS ? args->buffers : DEALT_BUFFERS;
-    args->sums = 8u * args->apart + args->depth * stage;
+    /* two slots a wave, then two buffers of sums, then what slots there is room for */
+    left = ROWS32_TENSOR_SHARED - fixed;
+    args->teams = teams;
+    args->slots = left / slot / step * step;
+    args->slots = args->slots < 2u * args->waves ? args->slots : 2u * args->waves;
+    args->buffers = left >= sums + args->slots * slot ? 2u : 1u;
+    left = (left - (args->buffers - 1u) * sums) / slot;
+    left = left < DEALT_SLOTS / teams ? left : DEALT_SLOTS / teams;
+    args->slots = left / step * step;
+    args->shift = args->slots % args->waves;
+    args->sums = 8u * args->apart + args->slots * slot;
     args->parts = args->sums + args->buffers * sums;
     args->tables = args->parts + parts;
     return args->tables + dealt_table_bytes(f);
+}
+
+/* Everything of a call but its pointers; 0 where it does not fit.  One team less where otherwise no
+ * weights are on their way while others are used, if they are then. */
+static uint32_t dealt_shape(const rows32_format *f, int64_t k, uint32_t weights, dealt_args *args) {
+    uint32_t most = DEALT_LISTS(f->unit), groups = dealt_groups(f, k), shared;
+    uint32_t waves = groups < most ? groups : most;
+    uint32_t teams = DEALT_WORKERS / waves < DEALT_FINISHERS ? DEALT_WORKERS / waves
+                                                             : DEALT_FINISHERS;
+    args->waves = waves;
+    args->team_of = 65536u / waves + 1u;
+    args->span = (groups + most - 1u) / most * most;
+    args->groups = (uint32_t)rows32_groups(f, k);
+    args->apart = dealt_column_bytes(f, k);
+    shared = dealt_teams(f, weights, teams, args);
+    if (teams > 1u && (shared == 0u || args->slots == waves)) {
+        uint32_t fewer = dealt_teams(f, weights, teams - 1u, args);
+        return shared == 0u || args->slots > waves ? fewer : dealt_teams(f, weights, teams, args);
+    }
+    return shared;
 }
 
 int rows32_deals(const rows32_format *f, int64_t k, uint32_t weights) {
@@ -127,11 +150,16 @@ int rows32_deals(const rows32_format *f, int64_t k, uint32_t weights) {
 opreg_status rows32_dealt_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
                               const matmul_args *args) {
     uint32_t most = gpu_units(plan->device) / DEALT_PARTS, tiles = (uint32_t)((args->n + 31) / 32);
-    dealt_args dealt = {.base = *args, .chained = plan->chained, .early = 1};
+    dealt_args dealt = {.base = *args, .chained = plan->chained};
     gpu_launch l = {rows32_dealt_symbol(f), 1, 1, DEALT_PARTS, DEALT_THREADS, 0, plan->chained};
     l.shared = dealt_shape(f, args->k, args->pair ? 2u : 1u, &dealt);
     most = most != 0u ? most : 1u;
     l.grid_x = tiles < most ? tiles : most;
+    dealt.more = tiles % l.grid_x;
+    dealt.tiles_each = tiles / l.grid_x / dealt.teams;
+    dealt.teams_more = tiles / l.grid_x % dealt.teams;
+    dealt.tile_step = dealt.teams * l.grid_x * (uint32_t)(args->row_bytes * 32 / 16);
+    dealt.column_bits = args->m > 4 ? 3u : args->m > 2 ? 2u : args->m > 1 ? 1u : 0u;
     return gpu_run_clusters(call->host, plan->device, &l, DEALT_PARTS, &dealt, call->stream);
 }
 

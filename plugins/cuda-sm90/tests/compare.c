@@ -161,6 +161,13 @@ int main(int argc, char **argv) {
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=7 n=40000 k=%lld b=%s x=f32 y=f32 flags=bias",
             (long long)(block > 256 ? block : 256), info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=8 n=4300 k=2560 b=%s x=f32 y=f32 glu=silu", info->name);
+        TRY(OPREG_OP_MATMUL_BT_QUANT, "m=5 n=4300 k=%lld b=%s x=bf16 y=f16 flags=bias",
+            (long long)block * (block < 256 ? 147 : 37), info->name);
+        if (info->act_dtype != OPREG_F32) {
+            TRY(OPREG_OP_MATMUL_BT_QUANT, "m=6 n=4256 k=%lld b=%s x=%s y=f32",
+                (long long)block * (block < 256 ? 37 : 5), info->name,
+                opreg_dtype_name(info->act_dtype));
+        }
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=130 n=200 k=%lld b=%s x=f32 y=f32", (long long)more,
             info->name);
         TRY(OPREG_OP_MATMUL_BT_QUANT, "m=33 n=160 k=%lld b=%s x=bf16 y=f16 flags=bias",
