@@ -7,8 +7,8 @@
  * A part_dot of a format has
  *   words              of a unit
  *   offset, dialects   whether sum() takes the unit's `sums`; whether scales have dialects
- *   put(unit, i, codes)
- *                      where four codes 4i .. of a unit of x go
+ *   put(unit, i, codes, there)
+ *                      where eight codes 8i .. of a unit of x go, if it is there; the whole wave
  *   codes_at(row, t), scale_at(row, t)
  *                      where the lane's words and scale are in a group
  *   make(), read_scale(at, offset), scale(bits, dialect)
@@ -79,10 +79,12 @@ MEMBER int32_t unsigned_dot4(uint32_t a, uint32_t b, int32_t c) {
 template <uint32_t low0, uint32_t low1, uint32_t high0, uint32_t high1> struct part_nibbles {
     static const int words = 4;
     static const bool offset = false;
-    MEMBER void put(uint8_t *unit, uint32_t, uint32_t codes) {
+    MEMBER void put(uint8_t *unit, uint32_t, uint2 codes, bool there) {
         uint32_t at;
-        codes = cross_by4(codes, &at);
-        ((uint32_t *)unit)[at] = codes;
+        codes = cross_by8(codes, &at);
+        if (there) {
+            ((uint2 *)unit)[at] = codes;
+        }
     }
     MEMBER uint32_t codes_at(uint32_t row, uint32_t t) { return t * 512u + row * 16u; }
     /* The second table lies backwards, so that a complement selects in it: that is a subtraction,
@@ -139,10 +141,11 @@ template <> struct part_dot<rows_q2_0> {
     static const int words = 2;
     static const bool dialects = false, offset = true;
     /* bits 2s of the bytes of a word are weights s, s + 4, s + 8, s + 12 of sixteen */
-    MEMBER void put(uint8_t *unit, uint32_t i, uint32_t codes) {
+    MEMBER void put(uint8_t *unit, uint32_t i, uint2 codes, bool there) {
+        uint16_t *pairs = (uint16_t *)unit + i / 2u * 8u + i % 2u;
 #pragma unroll
-        for (uint32_t s = 0; s < 4u; s++) {
-            unit[(i & 4u) * 4u + s * 4u + (i & 3u)] = (uint8_t)(codes >> 8 * s);
+        for (uint32_t s = 0; there && s < 4u; s++) {
+            pairs[2u * s] = (uint16_t)permute(codes.x, codes.y, 0x40u + 0x11u * s);
         }
     }
     MEMBER uint32_t codes_at(uint32_t row, uint32_t t) {
@@ -166,6 +169,10 @@ template <> struct part_dot<rows_q2_0> {
     }
 };
 
+/* A lane's value in a register for good: the compiler makes what it can make from the lane's number
+ * anew at each use. */
+MEMBER uint32_t held(uint32_t value) { return wave_xor(value, 0); }
+
 /* ---- a lane ---------------------------------------------------------------------------------- */
 
 /* Where a lane's words are, as bytes from the beginnings of a tile and of a row of x. */
@@ -176,8 +183,8 @@ template <class F> struct part_lane {
 
     __device__ __forceinline__ void start(uint32_t row) {
         uint32_t t = lane_index() & 3u;
-        codes = dot::codes_at(row, t);
-        scale = dot::scale_at(row, t);
+        codes = held(dot::codes_at(row, t));
+        scale = held(dot::scale_at(row, t));
         x = 32u * t;
         unit = 4u * t;
         dialect = 0u;
@@ -252,48 +259,85 @@ DEVICE void part_sums(const part_lane<F> &lane, uint32_t tile, uint32_t row, uin
 
 /* ---- x --------------------------------------------------------------------------------------- */
 
-/* Keeps group u of a row of x in shared memory, from a lane's four elements where the row does not
- * come as planes; the whole wave. */
+/* The larger magnitude, NaN of one. */
+DEVICE float larger_or_nan(float a, float b) {
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(fabsf(a)), "f"(fabsf(b)));
+    return c;
+}
+
+/* Eight codes a lane, four lanes a block of 32, as quantize.cuh has them.  2^15 + 0.5 is added, so
+ * that the second byte is the nearest integer, halves away from 0; it is negated with what is below
+ * it. */
+DEVICE uint2 quantize_part(const float *v, float *scale) {
+    float most = larger_or_nan(v[0], v[1]);
+    uint32_t q[8];
+#pragma unroll
+    for (int i = 2; i < 8; i++) {
+        most = larger_or_nan(most, v[i]);
+    }
+    most = larger_or_nan(most, wave_xor(most, 1));
+    most = larger_or_nan(most, wave_xor(most, 2));
+    uint32_t largest = bits_of(most);
+    float exact = CANONICAL_DIV(most, 127.0f), inverse = __frcp_rn(exact);
+    bool none = largest >= 0x7f800000u || bits_of(inverse) == 0x7f800000u;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        float product = v[i] * inverse;
+        uint32_t bits = bits_of(__fadd_rz(fabsf(product), 0x1p15f + 0.5f));
+        q[i] = product < 0.0f ? 2u * 0x47000000u + 0xffu - bits : bits;
+    }
+    *scale = __half2float(__float2half_rn(exact));
+    if (none) {
+        *scale = largest >= 0x7f800000u ? float_of(0x7fc00000u) : 0.0f;
+    }
+    uint32_t low = permute(permute(q[0], q[1], 0x0051u), permute(q[2], q[3], 0x0051u), 0x5410u);
+    uint32_t high = permute(permute(q[4], q[5], 0x0051u), permute(q[6], q[7], 0x0051u), 0x5410u);
+    return make_uint2(none ? 0u : low, none ? 0u : high);
+}
+
+/* A lane's elements of units 8j .. 8j + 7 of a row of x that does not come as planes; zeros past
+ * the row's end. */
+DEVICE void load_part(const matmul_args &a, int64_t row, bool aligned, uint32_t j, float *v) {
+    uint32_t at = j * 256u + lane_index() * 8u;
+    if (at >= (uint32_t)a.k) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            v[i] = 0.0f;
+        }
+        return;
+    }
+    load_values<8>(a.x, row * a.x_stride + at, a.x_dtype, aligned, v);
+}
+
+/* Keeps them in shared memory; the whole wave. */
 template <class F>
-DEVICE void keep_part_group(const matmul_args &a, int64_t row, uint32_t u, const float *v,
-                            const part_x &x) {
+DEVICE void keep_part(const matmul_args &a, int64_t row, uint32_t groups, uint32_t j,
+                      const float *v, const part_x &x) {
     typedef part_dot<F> dot;
-    uint32_t lane = lane_index(), codes = 0, unit = 4u * u + lane / 8u;
-    int32_t sum = 0;
+    uint32_t lane = lane_index(), unit = 8u * j + lane / 4u;
+    uint2 codes = make_uint2(0u, 0u);
     float scale = 0.0f;
     if (a.scales == 0) {
-        quantize_q8_0_by4<dot::offset>(v, &codes, &scale, &sum);
-    } else {
-        if (unit * 32u < (uint32_t)a.k) {
-            codes = ((const uint32_t *)((const int8_t *)a.x + row * a.k))[u * 32u + lane];
-            scale = a.scales[row * (a.k / 32) + unit];
-        }
-        if (dot::offset) {
-            sum = dot4(codes, 0x01010101u, 0);
-#pragma unroll
-            for (int s = 1; s < 8; s <<= 1) {
-                sum += wave_xor(sum, s);
-            }
-        }
+        codes = quantize_part(v, &scale);
+    } else if (unit * 32u < (uint32_t)a.k) {
+        codes = ((const uint2 *)((const int8_t *)a.x + row * a.k))[j * 32u + lane];
+        scale = a.scales[row * (a.k / 32) + unit];
     }
-    dot::put(x.codes + unit * 32u, lane % 8u, codes);
-    if (lane % 8u == 0u) {
+    int32_t sum = 0;
+    if (dot::offset) {
+        sum = dot4(codes.x, 0x01010101u, dot4(codes.y, 0x01010101u, 0));
+        sum += wave_xor(sum, 1);
+        sum += wave_xor(sum, 2);
+    }
+    bool there = unit < groups * 4u; /* an odd number of groups ends in between */
+    dot::put(x.codes + unit * 32u, lane % 4u, codes, there);
+    if (there && lane % 4u == 0u) {
         x.scales[unit] = scale;
         if (dot::offset) {
             x.sums[unit] = -0x1.8p17f - (float)sum;
         }
     }
-}
-
-/* Brings it there. */
-template <class F>
-DEVICE void bring_part_group(const matmul_args &a, int64_t row, bool aligned, uint32_t u,
-                             const part_x &x) {
-    float v[4];
-    if (a.scales == 0) {
-        load_x_group<F>(a, row, aligned, u, v);
-    }
-    keep_part_group<F>(a, row, u, v, x);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */

@@ -111,14 +111,19 @@ DEVICE void bring_rows(const parts_args &args, const parts_block &b, uint8_t *ro
     const matmul_args &a = args.base;
     int64_t element = a.x_dtype == OPREG_F32 ? 4 : 2;
     bool aligned = (((uintptr_t)a.x | (uintptr_t)(a.x_stride * element)) & 15u) == 0u;
-    uint32_t needed = (b.turn < b.count ? 2u : 1u) * args.groups;
+    uint32_t each = (args.groups + 1u) / 2u, needed = (b.turn < b.count ? 2u : 1u) * each;
+#pragma unroll 1
     for (uint32_t i = wave_index(); i < needed; i += 2u * PARTS_TEAMS) {
-        bool second = i >= args.groups;
-        uint32_t u = second ? i - args.groups : i;
+        bool second = i >= each;
+        uint32_t j = second ? i - each : i;
         parts_entry entry = entry_of(b, second);
         if (entry.expert >= 0) {
             part_x x = part_row(rows + (second ? PARTS_X(args.groups) : 0u), args.groups);
-            bring_part_group<F>(a, entry.x_row, aligned, u, x);
+            float v[8];
+            if (a.scales == 0) {
+                load_part(a, entry.x_row, aligned, j, v);
+            }
+            keep_part<F>(a, entry.x_row, args.groups, j, v, x);
         }
     }
 }
@@ -160,7 +165,7 @@ template <class F, bool grouped> DEVICE void rows32_parts(const parts_args &args
     own.start(wave % 2u * 16u + ((lane >> 2) ^ 2u * (lane & 3u)));
     uint32_t team = wave / 2u, slot = team, round = 0, odd = lane & 1u;
     uint32_t teams = args.slots < PARTS_TEAMS ? args.slots : PARTS_TEAMS;
-    uint32_t row = wave % 2u * 16u + odd * 8u + ((lane >> 2) ^ 2u * odd); /* to be stored */
+    uint32_t row = held(wave % 2u * 16u + odd * 8u + ((lane >> 2) ^ 2u * odd)); /* to be stored */
     for (uint32_t i = team; team < teams && i < b.count; i += teams) {
         bool second = i >= b.turn;
         parts_entry entry = entry_of(b, second);

@@ -19,21 +19,21 @@ struct long_shared {
 template <class F> DEVICE void bring_long_row(const parts_args &args, const part_x &x) {
     const matmul_args &a = args.base;
     bool aligned = ((uintptr_t)a.x & 15u) == 0u;
-    constexpr uint32_t most = 4;
-    for (uint32_t base = wave_index(); base < args.groups; base += most * PARTS_LONG_WAVES) {
-        float v[most][4];
+    constexpr uint32_t most = 2, waves = PARTS_LONG_WAVES;
+    uint32_t end = (args.groups + 1u) / 2u;
+#pragma unroll 1
+    for (uint32_t base = wave_index(); base < end; base += most * waves) {
+        float v[most][8];
 #pragma unroll
         for (uint32_t i = 0; i < most; i++) {
-            uint32_t u = base + i * PARTS_LONG_WAVES;
-            if (u < args.groups && a.scales == 0) {
-                load_x_group<F>(a, 0, aligned, u, v[i]);
+            if (base + i * waves < end && a.scales == 0) {
+                load_part(a, 0, aligned, base + i * waves, v[i]);
             }
         }
 #pragma unroll
         for (uint32_t i = 0; i < most; i++) {
-            uint32_t u = base + i * PARTS_LONG_WAVES;
-            if (u < args.groups) {
-                keep_part_group<F>(a, 0, u, v[i], x);
+            if (base + i * waves < end) {
+                keep_part<F>(a, 0, args.groups, base + i * waves, v[i], x);
             }
         }
     }
@@ -109,24 +109,24 @@ template <class F> DEVICE void rows32_parts_long(const parts_args &args) {
         wait_for_launch_ahead();
     }
     bring_long_row<F>(args, x);
-    uint32_t t = lane & 3u, v = wave & 7u, row = wave / 8u * 16u + ((lane >> 2) ^ 2u * t);
-    uint32_t x_first = shared_address(x.codes), y_first = shared_address(x.scales);
-    uint32_t sums_first = shared_address(x.sums);
+    uint32_t t = lane & 3u, v = wave & 7u, row = held(wave / 8u * 16u + ((lane >> 2) ^ 2u * t));
     part_lane<F> mine;
     mine.start(row);
     mine.dialect = dot::dialects ? a.side[0][0].dialect : 0u;
+    uint32_t x_first = held(shared_address(x.codes) + v * 128u + mine.x);
+    uint32_t y_first = held(shared_address(x.scales) + v * 16u + mine.unit);
     asm volatile("bar.sync 1, %0;" ::"n"(PARTS_LONG_WAVES * 32) : "memory");
     for (uint32_t i = begin; i < end; i++) {
         float sum[2] = {0.0f, 0.0f};
+        uint32_t x_at = x_first, y_at = y_first, sums_at = y_first + args.groups * 16u;
         for (uint32_t u = v; u < args.groups + v; u += PARTS_GROUPS) { /* u - v begins a stage */
             uint32_t at = shared_address(shared) + slot * stage + v * group;
             barrier_wait(&own.barriers.full[0][slot], round & 1u);
             if (u < args.groups) {
                 part_words<F> words;
                 words.read(at + mine.codes, at + mine.scale, 0);
-                add_part_terms<F>(mine, words, x_first + u * 128u + mine.x,
-                                  y_first + u * 16u + mine.unit,
-                                  sums_first + u * 16u + mine.unit, 0, &sum[0], &sum[1]);
+                add_part_terms<F>(mine, words, x_at, y_at, sums_at, 0, &sum[0], &sum[1]);
+                x_at += 1024u, y_at += 128u, sums_at += 128u;
             }
             barrier_arrive(&own.barriers.empty[slot]);
             slot++;
