@@ -99,10 +99,10 @@ struct mix2 {
         for (int h = 0; h < 4; h++) {
             float sum[S];
 #pragma unroll
-            for (int s = 0; s < S; s++) {
+            for (int q = 0; q < 4; q++) {
+                float4 v = x[4 * h + q];
 #pragma unroll
-                for (int q = 0; q < 4; q++) {
-                    float4 v = x[4 * h + q];
+                for (int s = 0; s < S; s++) {
                     uint32_t at = __byte_perm(w[s].codes[h], starts[s][h >> 1],
                                               0x7704u | (uint32_t)q << 4 | (uint32_t)(h & 1));
                     uint2 levels = *(const uint2 *)(tables + s % TABLES * table + at);
@@ -220,21 +220,66 @@ struct mix3 {
 /* Brings what lies there closer. */
 DEVICE void ask_for(const void *at) { asm volatile("prefetch.global.L1 [%0];" ::"l"(at)); }
 
-/* The entries of group g, which is below cap_groups; false where there are none.  A row of x is a group
- * of one entry of a dense call.  *more: whether there is a group g + step. */
-DEVICE bool mix_entries(const matmul_args &a, uint32_t g, uint32_t step, int32_t *expert,
-                        int32_t *begin, int32_t *end, bool *more) {
+DEVICE void ask_l2_for(const void *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
+/* What can be on its way to the L2 before the launch ahead has ended: the route, which is read only
+ * then, as far as the block's first group needs it, and the levels of all experts, each block a part
+ * (they are weights). */
+template <int TABLES> DEVICE void ask_ahead(const matmul_args &a) {
+    uint32_t t = thread_index();
     if (a.route.header == 0) {
-        *expert = 0;
-        *begin = (int32_t)g;
-        *end = (int32_t)g + 1;
-        *more = g + step < (uint32_t)a.m;
-        return true;
+        return;
     }
-    uint32_t groups = a.route.header->groups;
-    *more = g + step < (groups < a.route.cap_groups ? groups : a.route.cap_groups);
-    return group_range(a, g, expert, begin, end);
+    if (t < 5u) {
+        uint32_t g = block_y(), e = g < a.route.cap_entries ? g : a.route.cap_entries - 1u;
+        const void *from = a.route.header;
+        from = t == 1u ? a.route.group_expert + g : from;
+        from = t == 2u ? a.route.group_start + g : from;
+        from = t == 3u ? a.route.entry_token + e : from;
+        from = t == 4u ? a.route.entry_dst + e : from;
+        ask_l2_for(from);
+    }
+    uint32_t bytes = (uint32_t)a.experts * (uint32_t)sizeof(opreg_side);
+    uint32_t line = block_y() * grid_x() + block_x() + t * (grid_x() * grid_y());
+    if (line * 128u < bytes) {
+#pragma unroll
+        for (int m = 0; m < TABLES; m++) {
+            ask_l2_for((const uint8_t *)a.side[m] + line * 128u);
+        }
+    }
 }
+
+/* A group of the route.  A row of x is a group of one entry of a dense call. */
+struct mix_group {
+    uint32_t groups, entries;
+    int32_t expert, begin, end;
+
+    /* Asks for what the route has of group g, which is below cap_groups. */
+    __device__ __forceinline__ void ask(const matmul_args &a, uint32_t g) {
+        if (a.route.header == 0) {
+            groups = entries = (uint32_t)a.m;
+            expert = 0;
+            begin = (int32_t)g;
+            end = (int32_t)g + 1;
+        } else {
+            groups = a.route.header->groups;
+            entries = a.route.header->entries;
+            expert = a.route.group_expert[g];
+            begin = a.route.group_start[g];
+            end = a.route.group_start[g + 1];
+        }
+    }
+
+    /* Cuts that to what there is; false where there is nothing to do. */
+    __device__ __forceinline__ bool settle(const matmul_args &a, uint32_t g) {
+        if (a.route.header != 0) {
+            groups = min(groups, a.route.cap_groups);
+            begin = max(begin, 0);
+            end = min(end, (int32_t)min(entries, a.route.cap_entries));
+        }
+        return g < groups && begin < end;
+    }
+};
 
 DEVICE group_entry mix_entry_at(const matmul_args &a, int32_t e) {
     group_entry row = {e, e};

@@ -218,11 +218,11 @@ template <class F, int FIRST, int SECOND, int TABLES> struct mix_block {
         fold<FIRST>(expert, books);
     }
 
-    /* Group g.  Whether the block has more groups. */
-    __device__ __forceinline__ bool group(uint32_t g) {
-        int32_t expert, begin, end;
-        bool more;
-        if (!mix_entries(a, g, grid_y(), &expert, &begin, &end, &more)) {
+    /* Group g, which is asked for.  Whether the block has more groups. */
+    __device__ __forceinline__ bool group(uint32_t g, mix_group now) {
+        bool some = now.settle(a, g), more = g + grid_y() < now.groups;
+        int32_t expert = now.expert, begin = now.begin, end = now.end;
+        if (!some) {
             return more;
         }
         int64_t at = expert >= 0 && expert < a.experts ? expert : 0;
@@ -263,7 +263,9 @@ template <class F, int FIRST, int SECOND, int TABLES> struct mix_block {
             store(entry.dst);
         }
         wait_for_pieces(); /* which the last entry may have left where the next group's come */
-        __syncthreads();
+        if (more) {
+            __syncthreads();
+        }
         return more;
     }
 };
@@ -273,10 +275,14 @@ template <class F, int FIRST, int SECOND, int TABLES> DEVICE void mix_rows(const
     mix_block<F, FIRST, SECOND, TABLES> block(args, mix_shared);
     const matmul_args &a = args.base;
     if (args.chained) {
+        ask_ahead<TABLES>(a);
         wait_for_launch_ahead();
     }
     let_next_launch_start(); /* see rows32_route.cuh */
     uint32_t g = block_y();
+    mix_group now;
+    now.ask(a, g); /* ahead of x, in whose queue it would wait                                      */
+    asm volatile("" ::: "memory");
     if (a.route.header != 0 && g < a.route.cap_entries && thread_index() == 0u) {
         ask_for(a.route.entry_token + g); /* of one token, the group's only entry                   */
         ask_for(a.route.entry_dst + g);
@@ -284,8 +290,9 @@ template <class F, int FIRST, int SECOND, int TABLES> DEVICE void mix_rows(const
     if (block.one_row()) {
         bring_row(a, 0, block.x);
     }
-    while (block.group(g)) {
+    while (block.group(g, now)) {
         g += grid_y();
+        now.ask(a, g);
     }
 }
 
