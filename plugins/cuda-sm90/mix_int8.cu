@@ -257,13 +257,18 @@ template <int WAVES, int TABLES> struct mix_int8_block {
 template <int WAVES, int TABLES> DEVICE void mix_int8_rows(const rows32_args &args) {
     extern __shared__ __align__(128) uint8_t mix_shared[];
     const matmul_args &a = args.base;
-    let_next_launch_start();
+    bool grouped = a.route.header != 0, loaded = grouped && a.tokens == 1 && !a.by_dst;
+    if (!grouped) {
+        let_next_launch_start();
+    }
     mix_int8_block<WAVES, TABLES> block(args, mix_shared);
     mix_int8_x x;
-    bool grouped = a.route.header != 0, loaded = grouped && a.tokens == 1 && !a.by_dst;
     uint32_t most = grouped ? a.route.cap_groups : (uint32_t)a.m, got = 0u;
     if (args.chained) {
         wait_for_launch_ahead();
+    }
+    if (grouped) {
+        let_next_launch_start(); /* see rows32_route.cuh */
     }
     if (grouped && block_y() < most) {
         got = mix_int8_ask_route(a, block_y()); /* then x, in whose queue it would wait             */
