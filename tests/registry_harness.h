@@ -85,11 +85,6 @@ static inline opreg_matmul_bt_quant matmul_of(const char *text) {
     return problem;
 }
 
-/* A folder of built fake plugins (tests/fake). */
-static inline void fake_dir(char *out, size_t cap, const char *folder) {
-    snprintf(out, cap, "%s/fake/%s", OPREG_TEST_BUILD, folder);
-}
-
 /* The rows of that name, or a failed test. */
 static inline opreg_plugin_row plugin_row(opreg_registry *reg, const char *name) {
     opreg_plugin_row rows[16];

@@ -8,6 +8,7 @@
 
 #define FAKE_ENTRY fake_in_process_entry
 #include "fake/fake_plugin.h"
+#include "fake_folder.h"
 #include "registry_harness.h"
 
 static captured said;
@@ -15,7 +16,7 @@ static captured said;
 /* Finds the fake, switches it on and returns what opreg_enable says. */
 static opreg_status enable_fake(opreg_registry *reg, const char *folder, const char *name) {
     char dir[1024];
-    snprintf(dir, sizeof dir, "%s/fake/%s", OPREG_TEST_BUILD, folder);
+    fake_dir(dir, sizeof dir, folder);
     assert_works(opreg_discover(reg, dir));
     return opreg_enable(reg, name, "on");
 }

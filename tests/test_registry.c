@@ -8,6 +8,7 @@
 
 #define FAKE_ENTRY fake_entry
 #include "fake/fake_plugin.h"
+#include "fake_folder.h"
 #include "registry_harness.h"
 
 static captured said;

@@ -2,6 +2,7 @@
  * test_select.c - which variant a problem gets, and what is said of the others. */
 #define FAKE_ENTRY fake_entry
 #include "fake/fake_plugin.h"
+#include "fake_folder.h"
 #include "registry_harness.h"
 
 static captured said;
@@ -145,7 +146,7 @@ static void a_closed_plugin_that_fits_the_device_would_help(void **state) {
     char dir[1024];
     (void)state;
     assert_works(opreg_unload(reg, "fake"));
-    snprintf(dir, sizeof dir, "%s/fake/good", OPREG_TEST_BUILD);
+    fake_dir(dir, sizeof dir, "good");
     assert_works(opreg_discover(reg, dir));
     refuses("n=4 k=256 b=q4_k", OPREG_E_DISABLED, "fake-good: plugin off, it may take it: set "
                                                   "OPREG_FAKE_GOOD=on");
