@@ -439,9 +439,8 @@ static int wants_wide(const rows32_format *f, const opreg_matmul_bt_quant *p, ui
  * there. */
 static int wants_dealt(const rows32_format *f, const opreg_matmul_bt_quant *p, uint32_t units) {
     int few = (p->n + 31) / 32 <= (int64_t)units && f->id != OPREG_IQ2_XXS;
-    int counted = p->k > 0 && p->n <= DEALT_MOST_WEIGHTS / p->k;
-    return p->m <= 8 && !few && counted &&
-           rows32_deals(f, p->k, p->glu != OPREG_GLU_NONE ? 2u : 1u);
+    return p->m <= 8 && !few &&
+           rows32_deals(f, p->n, p->k, p->glu != OPREG_GLU_NONE ? 2u : 1u);
 }
 
 opreg_status rows32_eight_run(void *state, const void *problem, const opreg_call *call) {

@@ -65,10 +65,9 @@ uint32_t rows32_column_bytes(const rows32_format *f, int64_t k);
 int rows32_team_fits(const rows32_format *f, int64_t k);
 /* The symbol of rows32_dealt, or 0. */
 uint32_t rows32_dealt_symbol(const rows32_format *f);
-/* Of a matrix that rows32_dealt takes: it counts pieces of 16 bytes in 32 bits. */
-#define DEALT_MOST_WEIGHTS (INT64_C(1) << 35)
-/* Whether rows32_dealt takes a dense call of up to eight rows: what a block has fits. */
-int rows32_deals(const rows32_format *f, int64_t k, uint32_t weights);
+/* Whether rows32_dealt takes a dense call of up to eight rows: what a block has fits, and 32 bits count
+ * the matrix in pieces of 16 bytes. */
+int rows32_deals(const rows32_format *f, int64_t n, int64_t k, uint32_t weights);
 opreg_status rows32_dealt_run(const opreg_call *call, const gpu_plan *plan, const rows32_format *f,
                               const matmul_args *args);
 /* Quantize x of args into the workspace, then run; groups: of the route, 0 for a dense call. */

@@ -128,7 +128,8 @@ DEVICE void bring_rows(const parts_args &args, const parts_block &b, uint8_t *ro
     }
 }
 
-/* Grid (blocks), as many as there are tiles at the most. */
+/* Grid (blocks): dense, one a multiprocessor, some without a tile; grouped, as many as there are tiles at
+ * the most. */
 template <class F, bool grouped> DEVICE void rows32_parts(const parts_args &args) {
     extern __shared__ __align__(128) uint8_t shared[];
     __shared__ parts_barriers barriers;

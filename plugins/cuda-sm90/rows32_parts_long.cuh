@@ -84,7 +84,7 @@ DEVICE float long_tree(const float (*sums)[32][4], uint32_t row) {
     return (q[0].x + q[0].z) + (q[0].y + q[0].w);
 }
 
-/* Grid (blocks), as many as there are tiles at the most. */
+/* Grid (blocks), one a multiprocessor, some without a tile. */
 template <class F> DEVICE void rows32_parts_long(const parts_args &args) {
     extern __shared__ __align__(128) uint8_t shared[];
     __shared__ long_shared own;

@@ -141,9 +141,11 @@ static uint32_t dealt_shape(const rows32_format *f, int64_t k, uint32_t weights,
     return shared;
 }
 
-int rows32_deals(const rows32_format *f, int64_t k, uint32_t weights) {
+int rows32_deals(const rows32_format *f, int64_t n, int64_t k, uint32_t weights) {
     dealt_args args;
+    int64_t tile = (int64_t)rows32_groups(f, k) * group_bytes(f);
     return rows32_dealt_symbol(f) != 0u && k > 0 && k < 1 << 20 &&
+           (n + 31) / 32 <= (INT64_C(1) << 36) / tile - 1 &&
            dealt_shape(f, k, weights, &args) != 0u;
 }
 

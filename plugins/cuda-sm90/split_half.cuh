@@ -207,7 +207,7 @@ template <uint32_t KV> DEVICE void split_half(const split_args &args) {
         float score = canonical_score(weights.key[h][lane], k_scale, a.scale, a.softcap);
         bool seen = (there >> lane & 1u) != 0u;
         score = seen ? score : float_of(0xff800000u);
-        float m = score;
+        float m = fmaxf(score, float_of(0xff800000u)); /* a NaN is never the maximum */
         m = fmaxf(m, wave_xor(m, 1));
         m = fmaxf(m, wave_xor(m, 2));
         m = fmaxf(m, wave_xor(m, 4));

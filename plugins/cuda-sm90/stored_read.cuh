@@ -49,10 +49,6 @@ template <int at> MEMBER uint32_t stored_word(const uint32_t *v) {
     }
 }
 
-template <int at> MEMBER uint32_t stored_byte(const uint32_t *v) {
-    return v[at / 4] >> 8 * (at % 4) & 255u;
-}
-
 /* Words i and on of the reordered group, of a group that begins with a whole word. */
 template <class F, int i> MEMBER void take_words(const uint32_t *v, uint32_t *w) {
     if constexpr (i < ROWS32_WORDS(F)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * tensor_attention.cuh - paged_attn_decode on tensor cores in one launch, in an order of its own.
+ * tensor_attention.cuh - paged_attn_decode on tensor cores, in an order of its own.
  *
  * The blocks of a cluster (along z) share a KV head and four of its query heads.  A wave takes
  * every so many groups of 32 keys, through its own ring of tiles of 16 rows (K, K, V, V), and keeps

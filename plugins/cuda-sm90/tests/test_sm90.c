@@ -285,6 +285,17 @@ static void few_entries_of_short_rows_go_one_by_one(void **state) {
     assert_false(rows32_parts_takes(f, &down, 132));
 }
 
+/* Rows of 64 are kept as rows of 128: the matrix is twice what its weights are. */
+static void eight_columns_go_in_one_launch_while_32_bits_count_the_matrix(void **state) {
+    const rows32_format *f = rows32_format_find(OPREG_Q8_0);
+    (void)state;
+    assert_true(rows32_deals(f, 14336, 4096, 1));
+    assert_true(rows32_deals(f, 505000000, 64, 1));
+    assert_false(rows32_deals(f, 505400000, 64, 1));
+    assert_false(rows32_deals(f, INT64_MAX - 31, 64, 1));
+    assert_false(rows32_deals(f, 14336, 0, 1));
+}
+
 static void a_row_goes_by_parts_where_blocks_have_alike_many_tiles(void **state) {
     static const struct {
         uint32_t format;
@@ -552,6 +563,7 @@ int main(void) {
         cmocka_unit_test(a_gqh_format_launches_the_kernels_named_after_it),
         cmocka_unit_test(formats_of_parts_launch_the_kernels_named_after_them),
         cmocka_unit_test(few_entries_of_short_rows_go_one_by_one),
+        cmocka_unit_test(eight_columns_go_in_one_launch_while_32_bits_count_the_matrix),
         cmocka_unit_test(a_row_goes_by_parts_where_blocks_have_alike_many_tiles),
         cmocka_unit_test(gqh_takes_any_rows_and_pairs_whose_gates_fit),
         cmocka_unit_test(stored_gqh_takes_four_rows_and_more_of_stored_weights),
