@@ -237,6 +237,38 @@ static int make_q(random_state *random, job *out, int64_t length) {
     return 1;
 }
 
+/* Some heads of q, and K of a KV head in one segment of 256 positions of each request, are NaN: such a
+ * score is no maximum, and what sees it is NaN, never a masked key. */
+static void spoil_scores(random_state *random, job *out, const attention_notes *notes) {
+    const opreg_paged_attn_decode *p = &out->problem.attn;
+    job_buffer *q = &out->bufs[OPREG_ATTN_Q], *k = &out->bufs[OPREG_ATTN_K];
+    uint64_t q_size = element_bytes(p->q_dtype), k_size = element_bytes(p->kv_dtype);
+    for (int32_t t = 0; t < p->tokens; t++) {
+        int64_t head = t % (p->q_heads + 1);
+        if (head < p->q_heads) {
+            int64_t at = t * p->q_stride + head * p->head_dim +
+                         (int64_t)random_below(random, (uint32_t)p->head_dim);
+            element_store(p->q_dtype, q->data + (uint64_t)at * q_size, NAN);
+        }
+    }
+    for (int32_t s = 0; s < p->seqs; s++) {
+        int32_t from = notes->lengths[s] / 256 > 0
+                           ? (int32_t)random_below(random, (uint32_t)(notes->lengths[s] / 256)) * 256
+                           : 0;
+        for (int32_t i = from; i < from + 256 && i < notes->lengths[s]; i++) {
+            int32_t block = attention_block(out, notes, s, i);
+            int64_t at = block * p->k_block_stride + i % p->block_size * p->k_slot_stride +
+                         s % p->kv_heads * p->k_head_stride + p->head_dim - 1;
+            if (block >= 0 && p->kv_dtype == OPREG_F8_E4M3) {
+                k->data[at] = 0x7f;
+            } else if (block >= 0) {
+                element_store(p->kv_dtype, k->data + (uint64_t)at * k_size, NAN);
+            }
+        }
+    }
+    out->data = DATA_NONFINITE;
+}
+
 static int make_options(random_state *random, job *out) {
     opreg_paged_attn_decode *p = &out->problem.attn;
     data_kind kind = out->data;
@@ -330,11 +362,17 @@ int case_make_attention(const case_key *key, job *out) {
     p->out_stride = length + (key->index % 5 == 1 ? 3 : 0);
     snprintf(out->dtypes, sizeof out->dtypes, "%s,%s->%s", opreg_dtype_name(p->q_dtype),
              opreg_dtype_name(p->kv_dtype), opreg_dtype_name(p->out_dtype));
-    return make_cache(&data, out, OPREG_ATTN_K, notes, p->k_block_stride, p->k_slot_stride,
-                      p->k_head_stride) &&
-           make_cache(&data, out, OPREG_ATTN_V, notes, p->v_block_stride, p->v_slot_stride,
-                      p->v_head_stride) &&
-           make_q(&data, out, length) &&
-           case_output(out, OPREG_ATTN_OUT, p->out_dtype, p->tokens, length, p->out_stride) &&
-           make_options(&data, out);
+    if (!make_cache(&data, out, OPREG_ATTN_K, notes, p->k_block_stride, p->k_slot_stride,
+                    p->k_head_stride) ||
+        !make_cache(&data, out, OPREG_ATTN_V, notes, p->v_block_stride, p->v_slot_stride,
+                    p->v_head_stride) ||
+        !make_q(&data, out, length) ||
+        !case_output(out, OPREG_ATTN_OUT, p->out_dtype, p->tokens, length, p->out_stride) ||
+        !make_options(&data, out)) {
+        return 0;
+    }
+    if (!is_far(key) && key->index % 11 == 6) {
+        spoil_scores(&data, out, notes);
+    }
+    return 1;
 }
