@@ -21,24 +21,12 @@ static opreg_status enable_fake(opreg_registry *reg, const char *folder, const c
     return opreg_enable(reg, name, "on");
 }
 
-static opreg_plugin_row row_of(opreg_registry *reg, const char *name) {
-    opreg_plugin_row rows[16];
-    size_t count = opreg_plugins(reg, rows, sizeof rows[0], 16);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(rows[i].name, name) == 0) {
-            return rows[i];
-        }
-    }
-    fail_msg("no plugin %s", name);
-    return rows[0];
-}
-
 static void refuses_fake(const char *folder, const char *name, opreg_status status,
                          const char *part) {
     opreg_registry *reg = quiet_registry(&said);
     opreg_plugin_row row;
     assert_failed(enable_fake(reg, folder, name), status, part);
-    row = row_of(reg, name);
+    row = plugin_row(reg, name);
     assert_int_equal(row.state, OPREG_PLUGIN_FAILED);
     assert_true(row.reason[0] != '\0');
     assert_int_equal(opreg_devices(reg, NULL, 0, 0), 1); /* the processor is still there */
@@ -50,8 +38,8 @@ static void a_right_plugin_opens_with_its_device(void **state) {
     opreg_device rows[4];
     (void)state;
     assert_works(enable_fake(reg, "good", "fake-good"));
-    assert_int_equal(row_of(reg, "fake-good").state, OPREG_PLUGIN_READY);
-    assert_string_equal(row_of(reg, "fake-good").version, "1.2.3");
+    assert_int_equal(plugin_row(reg, "fake-good").state, OPREG_PLUGIN_READY);
+    assert_string_equal(plugin_row(reg, "fake-good").version, "1.2.3");
     assert_int_equal(opreg_devices(reg, rows, sizeof rows[0], 4), 2);
     assert_string_equal(rows[1].arch, "fake_1");
     assert_works(opreg_destroy(reg));
@@ -250,7 +238,7 @@ static void a_plugin_without_a_device_is_open_and_says_so(void **state) {
     (void)state;
     table.probe = no_device;
     assert_works(opreg_add(reg, give_table));
-    assert_int_equal(row_of(reg, FAKE_NAME).state, OPREG_PLUGIN_NO_DEVICE);
+    assert_int_equal(plugin_row(reg, FAKE_NAME).state, OPREG_PLUGIN_NO_DEVICE);
     assert_works(opreg_destroy(reg));
 }
 
