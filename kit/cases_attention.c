@@ -252,16 +252,13 @@ static void spoil_scores(random_state *random, job *out, const attention_notes *
         }
     }
     for (int32_t s = 0; s < p->seqs; s++) {
-        int32_t from = notes->lengths[s] / 256 > 0
-                           ? (int32_t)random_below(random, (uint32_t)(notes->lengths[s] / 256)) * 256
-                           : 0;
+        uint32_t whole = (uint32_t)(notes->lengths[s] / 256);
+        int32_t from = whole > 0 ? (int32_t)random_below(random, whole) * 256 : 0;
         for (int32_t i = from; i < from + 256 && i < notes->lengths[s]; i++) {
             int32_t block = attention_block(out, notes, s, i);
             int64_t at = block * p->k_block_stride + i % p->block_size * p->k_slot_stride +
                          s % p->kv_heads * p->k_head_stride + p->head_dim - 1;
-            if (block >= 0 && p->kv_dtype == OPREG_F8_E4M3) {
-                k->data[at] = 0x7f;
-            } else if (block >= 0) {
+            if (block >= 0) {
                 element_store(p->kv_dtype, k->data + (uint64_t)at * k_size, NAN);
             }
         }

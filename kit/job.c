@@ -50,6 +50,9 @@ uint32_t element_bytes(uint32_t dtype) {
 static uint32_t e4m3_nearest(float value) {
     uint32_t sign = bits_of(value) >> 31 << 7, best = 0;
     float magnitude = fabsf(value), gap = INFINITY;
+    if (isnan(value)) {
+        return sign | 0x7f;
+    }
     for (uint32_t code = 0; code < 0x7f; code++) {
         uint8_t byte = (uint8_t)code;
         float distance = fabsf(element_load(OPREG_F8_E4M3, &byte) - magnitude);
